@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyrogram.charts.checks import broadcast_shapes, checked_words, keep_nan
+from pyrogram.charts.checks import broadcast_shapes, checked_words
 from pyrogram.printable import plural
 
 from .collapsed import CollapsedUpdates
@@ -300,9 +300,8 @@ class EvidenceGrammar(Grammar):
             counts = parts.counts if bool(possible.all()) else self.count(parts.events[possible])
             found.append((log_z, {name: c.to(log_weights[name]) for name, c in counts.items()}))
         total = {name: sum((c[name] for _, c in found[1:]), found[0][1][name]) for name in self.blocks}
-        if len(found) == 1:
-            return self._keep_nan(found[0][0], log_weights), total
-        return self._keep_nan(torch.cat([z for z, _ in found])[parts.order], log_weights), total
+        log_z = found[0][0] if len(found) == 1 else torch.cat([z for z, _ in found])[parts.order]
+        return self._keep_nan(log_z, log_weights), total
 
     def _log_weights_of(self, parts: Parts, log_weights: Mapping[str, Tensor]) -> Tensor:
         """Log weights of the known derivations, shape ``(W,)``; -inf, with gradient zero, where there is none."""
@@ -317,9 +316,6 @@ class EvidenceGrammar(Grammar):
         flat = torch.bincount(events[events >= 0], minlength=sum(sizes)).double()
         parts = zip(self.blocks.items(), flat.split(sizes), strict=True)
         return {name: part.reshape(block.shape) for (name, block), part in parts}
-
-    def _keep_nan(self, log_z: Tensor, log_weights: Mapping[str, Tensor]) -> Tensor:
-        return keep_nan(log_z, *((log_weights[name], len(block.shape)) for name, block in self.blocks.items()))
 
     def admits(self, words: Tensor) -> Tensor:
         """Whether some derivation of each sentence, whatever its weight, agrees with the evidence, bool, ``batch``."""

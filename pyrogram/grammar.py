@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 import torch
 from torch import Tensor
 
-from pyrogram.charts.checks import checked_words, fits_compiled
+from pyrogram.charts.checks import checked_words, fits_compiled, keep_nan
 from pyrogram.operators import (
     LogSum,
     captured,
@@ -55,6 +55,7 @@ __all__ = [
 Weights = dict[str, Tensor]
 Known = Tensor | Mapping[str, Tensor]
 TooLong = Literal["redraw", "truncate", "raise"]
+_TOO_LONG = get_args(TooLong)
 
 
 @dataclass(frozen=True)
@@ -230,6 +231,9 @@ class Grammar(ABC):
             return _traced_counts(self, log_weights, words)
         words = checked_inputs(self, log_weights, words, shared=True)
         return counts_by_gradient(self.log_partition, log_weights, words)
+
+    def _keep_nan(self, log_z: Tensor, log_weights: Mapping[str, Tensor]) -> Tensor:
+        return keep_nan(log_z, *((log_weights[name], len(block.shape)) for name, block in self.blocks.items()))
 
     def sentence_multinomials(self, words: Tensor) -> SentenceMultinomials:
         """The multinomials of each sentence, for weights that differ from sentence to sentence.
@@ -585,7 +589,7 @@ def is_cut(too_long: TooLong) -> bool:
 
     :raises ValueError: if it is none of the choices.
     """
-    if too_long not in get_args(TooLong):
+    if too_long not in _TOO_LONG:
         raise ValueError(f"too_long must be 'redraw', 'truncate' or 'raise', not {too_long!r}")
     return too_long == "truncate"
 

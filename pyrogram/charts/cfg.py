@@ -21,7 +21,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pyrogram.recursion.tensors.engine import derivatives
-from pyrogram.recursion.tensors.tracing import is_traced
+from pyrogram.recursion.tensors.given import is_traced
 
 from . import cfg_dense
 from .cfg_batch import Batch, batches

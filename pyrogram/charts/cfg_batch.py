@@ -122,7 +122,7 @@ class Batch:
         for name, (shape, at, event, sentence) in self.places.items():
             tables[name] = np.full(shape, -np.inf, weights.dtype)
             tables[name].reshape(-1)[at] = weights[sentence if len(weights) > 1 else 0, event]
-        given = Sentences(self.matches.lengths, tables, {}, self.sizes, self.lists)
+        given = Sentences(self.matches.lengths, tables, {}, self.sizes, self.lists, checked=True)
         return given if self.matches.forbidden is None else self._with_bonus(given, self.allowed)
 
     def given(self, weights: Tensor) -> Given:
@@ -140,7 +140,7 @@ class Batch:
             tables[name] = empty.index_put((at,), values).reshape(shape)
         if self.matches.forbidden is not None and self.form.has_x:
             tables["bonus.X"] = torch.from_numpy(self.allowed).to(weights)
-        return Given(tables, lengths, {}, self.sizes, self.lists)
+        return Given(tables, lengths, {}, self.sizes, self.lists, checked=True)
 
     def _on(self, device: torch.device) -> tuple[dict[str, Tensor], dict[str, list[Tensor]], Tensor]:
         """Events of tables, places of matches and lengths, on a device: they are copied there once."""

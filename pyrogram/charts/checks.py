@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any
 
@@ -49,20 +50,16 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> torch.Size:
 
 
 def broadcast(*shapes: tuple[int, ...]) -> torch.Size:
-    """What torch.broadcast_shapes gives, which takes longer than short sentences do: mostly all are equal.
+    """:func:`broadcast_shapes` of scores and lengths, of which mostly all are equal.
 
     :param shapes: of tensors, which are plain tuples where Pyro follows their provenance.
     :raises ValueError: if they do not broadcast.
     """
-    result = torch.Size()
-    for shape in shapes:
-        if len(shape) and shape != result:
-            try:
-                result = broadcast_shapes(result, shape) if len(result) else torch.Size(shape)
-            except RuntimeError:
-                found = " and ".join(str(tuple(s)) for s in shapes)
-                raise ValueError(f"batches of scores and of lengths must broadcast, not have shapes {found}") from None
-    return result
+    try:
+        return broadcast_shapes(*{tuple(shape): None for shape in shapes})
+    except RuntimeError:
+        found = " and ".join(str(tuple(s)) for s in shapes)
+        raise ValueError(f"batches of scores and of lengths must broadcast, not have shapes {found}") from None
 
 
 def check_stops(stops: Tensor, n: int, valences: int) -> None:
@@ -84,6 +81,13 @@ def check_lengths(lengths: Tensor, n: int) -> None:
     values = lengths.numpy() if lengths.device.type == "cpu" else lengths  # for few numbers, numpy is quicker
     if lengths.numel() and not (1 <= values.min() and values.max() <= n):
         raise ValueError(f"lengths must lie in 1..{n}, not {int(values.min())}..{int(values.max())}")
+
+
+def lengths_of_checked(words: Tensor) -> Tensor:
+    """Numbers of words, shape ``(B,)``, of sentences ``(B, n)`` that have been checked."""
+    if words.is_cpu:  # for few numbers, numpy is quicker
+        return torch.from_numpy((words.numpy() >= 0).sum(-1))
+    return (words >= 0).sum(-1)
 
 
 class TooLongError(ValueError):
@@ -117,10 +121,10 @@ def checked_words(words: Any, num_words: int) -> Tensor:
         raise ValueError(f"words must be integers, the numbers of words, not {words.dtype}")
     if captured():  # the operator looks at them when it is run
         return words.long()
-    if words.dtype == torch.int64 and words.device.type == "cpu" and _are_words(words.numpy(), num_words):
+    if words.dtype == torch.int64 and words.is_cpu and _are_words(words.numpy(), num_words):
         return words
     plain = words.detach().double() if words.is_floating_point() else words.detach().long()
-    if words.device.type != "cpu" and _are_words_there(plain, num_words):
+    if not words.is_cpu and _are_words_there(plain, num_words):
         return words.long()
     array = plain.cpu().numpy().reshape(-1, words.shape[-1])
     real = array >= 0
@@ -139,9 +143,11 @@ def checked_words(words: Any, num_words: int) -> Tensor:
 
 
 def _are_words(array: Any, num_words: int) -> bool:
+    least = array.min(initial=0)
+    if least < -1 or array.max(initial=0) >= num_words:
+        return False
     real = array >= 0
-    inside = array.size == 0 or (array.min() >= -1 and array.max() < num_words)
-    return bool(inside and real[..., 0].all() and not (real[..., 1:] > real[..., :-1]).any())
+    return bool(least == 0 or (real[..., 0].all() and not (real[..., 1:] > real[..., :-1]).any()))
 
 
 def _are_words_there(words: Tensor, num_words: int) -> bool:
@@ -168,18 +174,13 @@ def keep_nan(log_z: Tensor, *tables: tuple[Tensor, int], own: Tensor | None = No
     """
     for table, event_dim in tables:
         table = table.detach()
-        if _has_array(table) and not np.isnan(table.numpy().max(initial=-np.inf)):  # for few numbers numpy is quicker
+        if fits_compiled(table) and not math.isnan(table.numpy().max(initial=-np.inf)):  # for few, numpy is quicker
             continue
         spoilt = table.isnan().flatten(table.dim() - event_dim).any(-1)
-        if table.device.type != "cpu" or bool(spoilt.any()):
+        if not table.is_cpu or bool(spoilt.any()):
             mine = spoilt if own is None else spoilt[own.to(spoilt.device)]
             log_z = log_z + torch.where(mine, torch.nan, 0.0).to(log_z.dtype)
     return log_z
-
-
-def _has_array(table: Tensor) -> bool:
-    """Whether numpy can read it."""
-    return table.device.type == "cpu" and table.dtype in (torch.float32, torch.float64)
 
 
 def _short(text: str) -> str:

@@ -26,7 +26,7 @@ from pyrogram.recursion.calling.traces import Trace
 from pyrogram.recursion.rules.pages import recursion
 from pyrogram.recursion.running.on_tensors import Given, TensorProgram, factors_of
 
-from .checks import check_sentence_weights, check_size, checked_words, keep_nan
+from .checks import check_sentence_weights, check_size, checked_words, keep_nan, lengths_of_checked
 from .projective import Engine, by_torch
 
 _STATES: Trace = {"emission": (0, 1, 0)}  # a state sequence is made of these numbers
@@ -184,17 +184,13 @@ def emission_counts(states: Float[Tensor, "B n K"], words: Int[Tensor, "B n"], n
 
 
 def prepare(initial: Tensor, transition: Tensor, emission: Tensor, words: Tensor, bonus: Tensor | None = None) -> Given:
-    """Tables and sentences as the recursion takes them."""
+    """Checked tables and sentences as the recursion takes them; tables without a batch are those of all sentences."""
     K, V = initial.shape[-1], emission.shape[-1]
     weights = {"initial": initial, "transition": transition[..., :K], "end": transition[..., K:], "emission": emission}
     if bonus is not None:
         weights["bonus"] = _from_one(bonus).to(initial.dtype)
-    return Given(weights, _lengths(words), {"w": words}, {"K": K, "V": V})
-
-
-def _lengths(words: Tensor) -> Tensor:
-    """Of sentences that have been checked."""
-    return (words >= 0).sum(-1)
+    lengths, batched = lengths_of_checked(words), initial.dim() > 1
+    return Given(weights, lengths, {"w": words}, {"K": K, "V": V}, checked=True, batched=batched)
 
 
 def _from_one(by_word: Tensor) -> Tensor:
@@ -216,7 +212,7 @@ def _by_position(emission: Tensor, words: Tensor) -> Tensor:
 def _forwards(rows: Tensor, words: Tensor) -> Tensor:
     """States in the order of words: derivations have the last one first."""
     rows = rows.to(words.device)
-    at = _lengths(words)[:, None] - 1 - torch.arange(words.shape[1], device=words.device)
+    at = lengths_of_checked(words)[:, None] - 1 - torch.arange(words.shape[1], device=words.device)
     return rows.gather(-1, at.clamp_min(0).expand_as(rows)).masked_fill(at < 0, -1)
 
 

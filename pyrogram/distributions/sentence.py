@@ -20,7 +20,7 @@ from pyrogram.grammar import Block, Grammar, Known, TooLong, Weights, check_bloc
 from pyrogram.grammar import safe_log as safe_log
 from pyrogram.operators import LogSum, captured, log_sum, number_of, object_of
 
-from .constraints import PaddedWords, Scores
+from .constraints import PaddedWords
 from .partition import unexpanded
 
 _SUM_TOLERANCE = 1e-4  # of a multinomial's sum, as draws have it
@@ -149,9 +149,7 @@ class Sentence(TorchDistribution):
         batch = broadcast_shapes(*batches) if any(batches) else torch.Size()
         super().__init__(batch, torch.Size([self.max_length]), validate_args=validate_args)
         if self._validate_args and not is_captured:
-            _check_values(given, logarithms=weights is None)
-            if normalized:
-                _check_sums(grammar, given, logarithms=weights is None)
+            _check_weights(grammar, given, weights is None, normalized)
 
     @property
     def log_weights(self) -> Weights:
@@ -169,18 +167,7 @@ class Sentence(TorchDistribution):
     def expand(self, batch_shape: Any, _instance: Any = None) -> Sentence:
         """The same distribution in a larger batch; the weights stay the same tensors."""
         new: Sentence = self._get_checked_instance(Sentence, _instance)
-        names = (
-            "grammar",
-            "weights",
-            "_log_weights",
-            "known",
-            "_evidence",
-            "max_length",
-            "too_long",
-            "normalized",
-        )
-        for name in names:
-            setattr(new, name, getattr(self, name))
+        new.__dict__.update({k: v for k, v in self.__dict__.items() if k not in ("_batch_shape", "_validate_args")})
         super(Sentence, new).__init__(torch.Size(batch_shape), self.event_shape, validate_args=False)
         new._validate_args = self._validate_args
         return new
@@ -217,15 +204,16 @@ class Sentence(TorchDistribution):
         """
         if captured():
             log_z = self._traced_log_prob(value)
-            shape = broadcast_shapes(log_z.shape, self.batch_shape)
-            return log_z if log_z.shape == shape else log_z.expand(shape)
-        if self._validate_args or getattr(value, "dtype", None) != torch.int64:  # grammars take integers
-            value = check_words(value, self.grammar.num_words)
-        log_weights = self.log_weights
-        log_z = self.observed_grammar.log_partition(log_weights, self.observed(value))
-        upstream = get_provenance(log_weights)  # by which pyro.render_model knows what it depends on; charts forget it
-        log_z = track_provenance(log_z, upstream) if upstream else log_z
-        return log_z.expand(broadcast_shapes(log_z.shape, self.batch_shape))
+        else:
+            if self._validate_args or getattr(value, "dtype", None) != torch.int64:  # grammars take integers
+                value = check_words(value, self.grammar.num_words)
+            log_weights = self.log_weights
+            log_z = self.observed_grammar.log_partition(log_weights, self.observed(value))
+            if {type(w) for w in log_weights.values()} != {Tensor}:
+                upstream = get_provenance(log_weights)  # for pyro.render_model; charts forget it
+                log_z = track_provenance(log_z, upstream) if upstream else log_z
+        shape = broadcast_shapes(log_z.shape, self.batch_shape) if self.batch_shape else log_z.shape
+        return log_z if log_z.shape == shape else log_z.expand(shape)
 
     def _evidence_tables(self) -> list[tuple[str, Tensor, int]]:
         """Evidence by kind, with how many dimensions are not the batch's."""
@@ -298,24 +286,35 @@ def _value(weights: Tensor) -> Tensor:
     return weights.detach().requires_grad_(weights.is_leaf and weights.requires_grad)
 
 
-def _check_values(weights: Mapping[str, Tensor], logarithms: bool) -> None:
+def _are_right(weights: Tensor, block: Block, logarithms: bool, normalized: bool) -> bool:
+    """Whether the weights of a block are seen to be; for few numbers, numpy is quicker. Of others torch says more."""
+    w = unexpanded(weights, len(block.shape))  # a loop that reads a model expands one grammar over all sentences
+    if not fits_compiled(w):
+        return False
+    values = w.detach().numpy()
+    if not (logarithms or values.min(initial=0.0) >= 0):  # as of NaN
+        return False
+    if not normalized:
+        return bool(values.max(initial=-np.inf) < np.inf)
+    if logarithms:
+        with np.errstate(over="ignore"):
+            values = np.exp(values)
+    sums = values.sum(-1) if type(block) is Block else block.sums(torch.from_numpy(values)).numpy()
+    return bool(np.abs(sums - 1).max(initial=0.0) <= _SUM_TOLERANCE + 10 * np.finfo(values.dtype).eps)
+
+
+def _check_weights(grammar: Grammar, weights: Mapping[str, Tensor], logarithms: bool, normalized: bool) -> None:
+    if all(_are_right(weights[name], block, logarithms, normalized) for name, block in grammar.blocks.items()):
+        return
     for name, w in weights.items():
-        w = unexpanded(w, 1)  # a loop that reads a model expands one grammar over all sentences
-        if Scores().holds(w) and (logarithms or bool((w >= 0).all())):
-            continue
+        w = unexpanded(w, 1)
         valid = w < torch.inf if logarithms else (w >= 0) & (w < torch.inf)
         if not bool(valid.all()):
             index = tuple(int(i) for i in (~valid).nonzero()[0])
             kind = "log weights must be less than inf" if logarithms else "weights must be non-negative and finite"
             raise ValueError(f"{kind}, but that of block {name!r} at {index} is {float(w.detach()[index])}")
-
-
-def _sum_to_one(weights: Tensor, logarithms: bool, tolerance: float) -> bool:
-    """Whether the last dimension does: for few numbers, numpy is quicker."""
-    values = weights.numpy()
-    with np.errstate(over="ignore"):
-        sums = (np.exp(values) if logarithms else values).sum(-1)
-    return bool(np.abs(sums - 1).max(initial=0.0) <= tolerance)
+    if normalized:
+        _check_sums(grammar, weights, logarithms)
 
 
 def _check_sums(grammar: Grammar, weights: Mapping[str, Tensor], logarithms: bool) -> None:
@@ -323,11 +322,8 @@ def _check_sums(grammar: Grammar, weights: Mapping[str, Tensor], logarithms: boo
     for name, block in grammar.blocks.items():
         w = unexpanded(weights[name].detach(), len(block.shape))
         w = w.to(torch.promote_types(w.dtype, torch.float32))
-        tolerance = _SUM_TOLERANCE + 10 * torch.finfo(weights[name].dtype).eps
-        if type(block) is Block and fits_compiled(w) and _sum_to_one(w, logarithms, tolerance):
-            continue
         sums = block.logsumexp(w).exp() if logarithms else block.sums(w)
-        wrong = (sums - 1).abs() > tolerance
+        wrong = (sums - 1).abs() > _SUM_TOLERANCE + 10 * torch.finfo(weights[name].dtype).eps
         if bool(wrong.any()):
             index = tuple(int(i) for i in wrong.nonzero()[0])
             batch = index[: w.dim() - len(block.shape)]

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pyrogram.charts import dmv as chart
 from pyrogram.charts import projective
-from pyrogram.charts.checks import broadcast_shapes, check_size, checked_words, keep_nan
+from pyrogram.charts.checks import broadcast_shapes, check_size, checked_words, lengths_of_checked
 from pyrogram.charts.trees import check_heads, lengths_of
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.projective_tree import ProjectiveDependencyTree
@@ -27,7 +27,7 @@ from pyrogram.grammar import (
     counts_by_gradient,
     logarithms,
 )
-from pyrogram.recursion.running.on_tensors import Given, TensorProgram, fits_compiled
+from pyrogram.recursion.running.on_tensors import Given, TensorProgram
 
 from . import initial
 from .dmv_collapsed import DMVUpdates
@@ -117,39 +117,34 @@ class DMV(Grammar):
 
     def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
         words = checked_inputs(self, log_weights, words)
-        tables = [log_weights[name] for name in self.blocks]
-        shared = all(t.shape == block.shape for t, block in zip(tables, self.blocks.values(), strict=True))
-        if shared and self._fits(log_weights, words):
-            given = self._given(log_weights, words)
-            log_z = self.program().log_partition(given).to(tables[0].dtype)
-            return self._keep_nan(log_z.reshape(words.shape[:-1]), log_weights)
-        arcs, stops = self.scores(log_weights, words)
-        return self._keep_nan(projective.log_partition(arcs, stops, lengths_of(words)), log_weights)
+        shared = {log_weights[name].dim() - len(block.shape) for name, block in self._blocks.items()} == {0}
+        given = self._given(log_weights, words) if shared else None
+        if given is None:
+            arcs, stops = self.scores(log_weights, words)
+            return self._keep_nan(projective.log_partition(arcs, stops, lengths_of(words)), log_weights)
+        log_z = projective.shaped(self.program().of_fitting(given), words.shape[:-1]).to(log_weights["root"].dtype)
+        # Compiled code looks for NaN.
+        return log_z if words.is_cpu else self._keep_nan(log_z, log_weights)
 
-    def _fits(self, log_weights: Mapping[str, Tensor], words: Tensor) -> bool:
-        """Whether compiled code or kernels can have the weights: elsewhere scores of arcs take torch fewer steps."""
-        tables = [log_weights[name] for name in self.blocks]
-        if fits_compiled(*tables):
-            return True
-        fits = all(t.dtype in (torch.float32, torch.float64) for t in tables)
-        return fits and self.program().on_device(self._given(log_weights, words)) is not None
+    def _given(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Given | None:
+        """Sentences, whose words have been checked, under one set of weights; sums over a corpus want float64.
 
-    def _given(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Given:
-        """Sentences under one set of weights; sums over a corpus want float64."""
-        words = words.reshape(-1, words.shape[-1])
-        weights = {name: log_weights[name].double()[None] for name in self.blocks}
-        return Given(weights, lengths_of(words), {"w": words}, {"V": self.num_tags})
-
-    def _keep_nan(self, log_z: Tensor, log_weights: Mapping[str, Tensor]) -> Tensor:
-        return keep_nan(log_z, *((log_weights[name], len(block.shape)) for name, block in self.blocks.items()))
+        None if neither compiled code nor kernels can have the weights: scores of arcs take torch fewer steps.
+        """
+        words = words if words.dim() == 2 else words.reshape(-1, words.shape[-1])
+        weights = {name: log_weights[name].double() for name in self._blocks}
+        lengths, sizes = lengths_of_checked(words), {"V": self.num_tags}
+        given = Given(weights, lengths, {"w": words}, sizes, checked=True, batched=False)
+        fits = {log_weights[name].dtype for name in self._blocks} <= {torch.float32, torch.float64}
+        return given if fits and self.program().fits(given) else None
 
     def expected_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]:
         words = checked_inputs(self, log_weights, words, shared=True)
-        tables = [log_weights[name] for name in self.blocks]
-        if self._fits({name: log_weights[name].detach() for name in self.blocks}, words):
-            log_z, counts = self.program().log_counts(self._given(log_weights, words))
-            found = {name: c[0].to(log_weights[name].dtype) for name, c in counts.items()}
-            return self._keep_nan(log_z.to(tables[0].dtype), log_weights), found
+        given = self._given({name: log_weights[name].detach() for name in self._blocks}, words)
+        if given is not None:
+            log_z, counts = self.program().log_counts(given)
+            found = {name: c.to(log_weights[name].dtype) for name, c in counts.items()}
+            return self._keep_nan(log_z.to(log_weights["root"].dtype), log_weights), found
 
         def log_partition(leaves: Weights, words: Tensor) -> Tensor:
             return projective.log_partition(*self.scores(leaves, words), lengths_of(words))

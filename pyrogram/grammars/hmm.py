@@ -12,6 +12,7 @@ from torch import Tensor
 from pyrogram.charts import hmm as chart
 from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size, checked_words
 from pyrogram.charts.hmm_sample import ancestral
+from pyrogram.charts.projective import shaped
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.state_sequence import StateSequence, check_states, state_counts
 from pyrogram.grammar import (
@@ -26,6 +27,7 @@ from pyrogram.grammar import (
     logarithms,
     num_tries,
 )
+from pyrogram.recursion.running.on_tensors import fits_compiled
 
 from .hmm_collapsed import HMMUpdates
 from .hmm_evidence import HMMEvidence
@@ -85,7 +87,13 @@ class HMM(Grammar):
 
     def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
         words = checked_inputs(self, log_weights, words)
-        return StateSequence(*self._tables(log_weights), words, validate_args=False).log_partition
+        tables = self._tables(log_weights)
+        if [t.dim() for t in tables] == [1, 2, 2]:
+            flat = words if words.dim() == 2 else words.reshape(-1, words.shape[-1])
+            log_z = shaped(chart.program().log_partition(chart.prepare(*tables, flat)), words.shape[:-1])
+            # Compiled code looks for NaN.
+            return log_z if fits_compiled(*tables) else self._keep_nan(log_z, log_weights)
+        return StateSequence(*tables, words, validate_args=False).log_partition
 
     def expected_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]:
         words = checked_inputs(self, log_weights, words, shared=True)

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size, checked_words, keep_nan
+from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size, checked_words
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.recursive_derivation import RecursiveDerivation
 from pyrogram.grammar import Block, Grammar, Known, TooLong, Weights, checked_inputs, is_cut
@@ -209,11 +209,11 @@ class RecursiveGrammar(Grammar):
         rows = program.best(flat, 1, self._numbers(), self.longest(words.shape[-1]))[1][0]
         return rows.to(words.device).reshape(*batch, rows.shape[-1])
 
-    def _on(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Given, torch.Size]:
-        """What programs are run on, and the batch shape."""
+    def _on(self, log_weights: Mapping[str, Tensor], words: Tensor, *, own: bool = False) -> tuple[Given, torch.Size]:
+        """What programs are run on, and the batch shape; see :meth:`flat`."""
         words = checked_inputs(self, log_weights, words)
         batch = broadcast_shapes(words.shape[:-1], self._batch(log_weights))
-        return self._sums.given(self.flat(log_weights, batch), self._flat_words(words, batch)), batch
+        return self._sums.given(self.flat(log_weights, batch, own=own), self._flat_words(words, batch)), batch
 
     def expected_counts(
         self, log_weights: Mapping[str, Tensor], words: Tensor, *, evidence: Mapping[str, Tensor] | None = None
@@ -239,9 +239,7 @@ class RecursiveGrammar(Grammar):
         :param words: shape ``(*batch, n)``.
         :param evidence: see :meth:`log_partition`.
         """
-        words = checked_inputs(self, log_weights, words)
-        batch = broadcast_shapes(words.shape[:-1], self._batch(log_weights))
-        given = self._sums.given(self.flat(log_weights, batch, own=True), self._flat_words(words, batch))
+        given, batch = self._on(log_weights, words, own=True)
         program, given = with_evidence(self._sums, given, evidence or {}, batch)
         log_z, counts = program.log_counts(given)
         log_z = self._keep_nan(log_z.reshape(batch), log_weights)
@@ -269,9 +267,6 @@ class RecursiveGrammar(Grammar):
     def _flat_words(words: Tensor, batch: torch.Size) -> Tensor:
         n = words.shape[-1]
         return words.expand(*batch, n).reshape(batch.numel(), n)
-
-    def _keep_nan(self, log_z: Tensor, log_weights: Mapping[str, Tensor]) -> Tensor:
-        return keep_nan(log_z, *((log_weights[name], len(block.shape)) for name, block in self.blocks.items()))
 
     # ------------------------------------------------------------------ derivations
 

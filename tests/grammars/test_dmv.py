@@ -16,7 +16,7 @@ from pyrogram.charts.dmv import dmv
 from pyrogram.charts.projective import log_partition
 from pyrogram.charts.trees import projective_trees
 from pyrogram.distributions import Sentence
-from pyrogram.recursion import Grounded, Reals
+from pyrogram.recursion import Grounded, InvalidRecursion, Reals
 
 LEFT, RIGHT = 0, 1
 CONTINUE, STOP = 0, 1
@@ -370,3 +370,14 @@ def test_what_is_drawn_has_the_valences_of_the_model() -> None:
     assert repr(grammar) == "DMV(2, num_valences=4)" and grammar.axes["stop"]["valence"] == ["0", "1", "2", "3"]
     with pytest.raises(ValueError, match="num_valences must be at least 1, not 0"):
         DMV(2, num_valences=0)
+
+
+def test_words_that_change_before_a_second_backward_pass_are_refused():
+    """Compiled code, which runs once more then, looks at no bounds."""
+    grammar, words = DMV(3), torch.tensor([[0, 1, 2], [2, 0, -1]])
+    logs = {n: w.log().requires_grad_() for n, w in grammar.initial_weights(words, "harmonic").items()}
+    total = grammar.log_partition(logs, words).sum()
+    torch.autograd.grad(total, list(logs.values()), retain_graph=True)
+    words.fill_(-1)
+    with pytest.raises(InvalidRecursion, match="words w are not all in"):
+        torch.autograd.grad(total, list(logs.values()))

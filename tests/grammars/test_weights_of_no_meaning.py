@@ -64,6 +64,17 @@ def test_one_nan_is_enough(kind):
             assert found[used != exact].isnan().all() and (found.isnan() | (found == exact)).all()
 
 
+@pytest.mark.parametrize("kind", ["DMV", "HMM"])
+def test_one_nan_spoils_all_sentences_that_share_it(kind):
+    """Whether or not its event can occur in them; charts would pass over it."""
+    grammar, weights, words = GRAMMARS[kind]()
+    for name, w in weights.items():
+        for i in range(w.numel()):
+            logs = {n: v.log() for n, v in weights.items()}
+            logs[name].view(-1)[i] = torch.nan
+            assert grammar.log_partition(logs, words).isnan().all()
+
+
 @pytest.mark.parametrize("bad", [torch.nan, -1.0, torch.inf])
 @pytest.mark.parametrize("kind", GRAMMARS)
 def test_sweeps_refuse_such_weights(kind, bad):

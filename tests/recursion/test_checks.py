@@ -181,3 +181,11 @@ def test_tables_need_only_the_positions_that_rules_speak_of(page: Page) -> None:
     few = dataclasses.replace(given, weights={**given.weights, name: whole[:, :-2]})
     with pytest.raises(InvalidRecursion, match=r"9, 4 or more, 5 or more(, 2)?\) is wanted"):
         Program(made).log_counts(few)
+
+
+def test_words_are_looked_at_in_every_call() -> None:
+    """What else is checked follows from shapes, and is checked once for all calls with the same ones."""
+    program, words = Program(pcfg_rules()), np.array([[0, 1, 0], [2, 1, 2]])
+    program.log_counts(changed(words={"w": words}))
+    with pytest.raises(InvalidRecursion, match="words w are not all in"):
+        program.log_counts(changed(words={"w": words + 1}))

@@ -26,6 +26,7 @@ class Sentences:
     :param sizes: numbers of symbols, by the names of sizes.
     :param lists: columns of lists of rules.
     :param constants: tables that are the same in many calls, evidence say: numbers, no logarithms, that nobody counts.
+    :param checked: whether words and lists are known to be right for weights of these shapes.
     """
 
     lengths: Numbers
@@ -34,6 +35,7 @@ class Sentences:
     sizes: Mapping[str, int]
     lists: Mapping[str, Numbers]
     constants: frozenset[str] = frozenset()
+    checked: bool = False
 
     def __post_init__(self) -> None:
         self.lengths = np.asarray(self.lengths)
@@ -63,10 +65,10 @@ class Sentences:
         return int(self.lengths.max(initial=1)) + 1
 
     def shapes(self) -> tuple[object, ...]:
-        """All that :meth:`strides` depends on, and the checks of weights."""
+        """All that :meth:`strides` depends on, and the checks of weights, besides the greatest length."""
         tables = [*self.weights.items(), *self.words.items()]
         parts = [x for name, t in tables for x in (name, t.shape, t.strides, t.dtype.char)]
-        return self.pitch, len(self.lengths), *parts, *self.sizes.items()
+        return len(self.lengths), *parts, *self.sizes.items()
 
     def strides(self) -> dict[str, int]:
         """The parameters of compiled code that are no arrays."""
@@ -75,8 +77,6 @@ class Sentences:
         found |= {f"words.{name}.b": words.shape[1] for name, words in self.words.items()}
         for name, table in self.weights.items():
             found |= strided(f"weight.{name}", table, ("b", *range(table.ndim - 1)))
-            if len(table) == 1:
-                found[f"weight.{name}.b"] = 0
         return found
 
     def arrays(self) -> dict[str, Numbers]:
@@ -89,9 +89,10 @@ class Sentences:
 
 
 def strided(name: str, table: Numbers, axes: Sequence[object]) -> dict[str, int]:
-    """The strides of the axes of a table, in elements."""
-    return {f"{name}.{x}": s // table.itemsize for x, s in zip(axes, table.strides, strict=True)}
+    """The strides of the axes of a table, in elements; 0 of sentences, and of parts, that share all of it."""
+    sizes = zip(axes, table.shape, table.strides, strict=True)
+    return {f"{name}.{x}": 0 if x in ("part", "b") and n == 1 else s // table.itemsize for x, n, s in sizes}
 
 
 def _int64(array: Any) -> Numbers:
-    return np.ascontiguousarray(array, np.int64)
+    return np.asarray(array, np.int64, order="C")

@@ -30,6 +30,7 @@ from . import descents, driver, tangents
 from .tables import Tables
 
 Numbers = Any  # a numpy array
+Values = Mapping[str, Any]  # of parameters, by name
 
 LINE = 64  # bytes of a cache line, and of the lanes of a cell
 MOST_PREPARED = 1024  # calls of different shapes that are remembered
@@ -46,16 +47,18 @@ class Prepared:
 
     :param size: of its memory, in cells.
     :param sizes: numbers of symbols, by their names.
+    :param cost: about the number of operations for a sentence.
     """
 
     call: Call
     size: int
     pitch: int
     sizes: Mapping[str, int]
+    cost: float
 
 
 # What every call gives anew, besides the arrays of sentences and the function's own parameters.
-_LATER = ("parts", "order", "count", "turns", "memory", "mantissas", "exponents", "starts", "agenda", "chains")
+_LATER = ("order", "turns", "memory", "mantissas", "exponents", "starts", "agenda", "chains")
 
 
 class LanesEngine:
@@ -115,35 +118,29 @@ class LanesEngine:
             in this direction are found.
         """
         self._checks.check_names(given)
-        B = len(given.lengths)
-        alone = self._alone(given, order)
+        B, alone = len(given.lengths), self._alone(given, order)
         blocks = alone + -(-(len(order) - alone) // self.width)
-        shared = counts and into is None and any(len(given.weights[w.name]) == 1 for w in self.layout.events)
-        shared = shared and not by_sentence
+        adds = counts and into is None and not by_sentence
+        shared = adds and any(len(given.weights[w.name]) == 1 for w in self.layout.events)
         most = max(PARTS, -(-blocks // FLOAT32_BLOCKS)) if self.dtype == np.float32 else PARTS
         parts = min(most, blocks) if shared else blocks
+        # Nothing is multiplied without a scale, and each sentence has its own place.
+        fixed = {"parts": parts, "with_counts": int(counts), "plain": int(scale is None)}
         outputs = {} if into is None else {name: table[None] for name, table in into.items()}
-        for w in self.layout.events if into is None else ():
+        for w in self.layout.events if counts and into is None else ():
             shape = given.weights[w.name].shape
             shape = (B, *shape[1:]) if by_sentence else shape
-            shape = ((parts if shared and shape[0] == 1 else 1), *shape) if counts else (1,) * (len(shape) + 1)
-            outputs[w.name] = np.zeros(shape, self.dtype)
+            outputs[w.name] = np.zeros((parts if shared and shape[0] == 1 else 1, *shape), self.dtype)
         log_z = np.empty(B)
-        own = {
-            "parts": parts,
-            "log_z": log_z,
-            "with_counts": int(counts),
-            "plain": int(scale is None),  # nothing is multiplied, and each sentence has its own place
-            "scale": np.ones(B if counts else 1) if scale is None else np.ascontiguousarray(scale, np.float64),
-        }
-        own |= {f"out.{name}": out for name, out in outputs.items()}
-        cost = len(order) * self._operations(given.pitch, given.sizes)
+        own = {"log_z": log_z, **{f"out.{name}": out for name, out in outputs.items()}}
+        if scale is not None:
+            own["scale"] = np.ascontiguousarray(scale, np.float64)
         if directions is None:
-            self._run("lanes", given, order, own, cost)
+            self._run("lanes", given, order, own, fixed, alone)
         else:
             tangent = np.empty(B)
             own |= {"tangent": tangent} | {f"direction.{name}": x for name, x in directions.items()}
-            self._run("tangents", given, order, own, 3 * cost)
+            self._run("tangents", given, order, own, fixed, 0)
             log_z = np.where(log_z < np.inf, tangent, np.nan)
         summed = {n: out[0] if len(out) == 1 else out.sum(0, dtype=np.float64) for n, out in outputs.items()}
         return log_z, summed if counts else {}
@@ -160,41 +157,49 @@ class LanesEngine:
         log_z = np.empty(B)
         own = {"log_z": log_z, "draws": number, "seed": seed, "batch": B}
         own |= trace_values(self.layout, trace, (number, B, rows[1]))
-        self._run("draw", given, order, own, cost=len(order) * (2.0 * n**3 + 1000.0 * number * n))
+        self._run("draw", given, order, own, {}, self._alone(given, order), 2.0 * n**3 + 1000.0 * number * n)
         return log_z, own["trace"]
 
     def best(self, given: Sentences, order: Numbers, trace: Trace, width: int) -> tuple[Numbers, Numbers]:
         """The log weight of the best derivation, shape ``(B,)``, and the weights in it, shape ``(B, width)``."""
         B, n = len(given.lengths), given.pitch - 1
         own = {"scores": np.empty(B), "batch": B} | trace_values(self.layout, trace, (B, width))
-        self._run("best", given, order, own, cost=len(order) * (2.0 * n**3 + 1000.0 * n))
+        self._run("best", given, order, own, {}, self._alone(given, order), 2.0 * n**3 + 1000.0 * n)
         return own["scores"], own["trace"]
 
-    def _run(self, name: str, given: Sentences, order: Numbers, own: dict[str, Any], cost: float) -> None:
+    def _run(
+        self, name: str, given: Sentences, order: Numbers, own: Values, fixed: Values, alone: int, cost: float = 0.0
+    ) -> None:
         """Call a function on every thread.
 
         :param own: parameters that other functions have not.
+        :param fixed: those that follow from shapes and from what is wanted.
+        :param alone: how many of the first sentences are done alone.
+        :param cost: about the number of operations for a sentence; 0: that of log Z and counts.
         """
         if len(order) == 0:
             self._checks.check(given, self._weights)
             return
-        alone = 0 if name == "tangents" else self._alone(given, order)
         if alone:
-            self._lone._run(name, given, order[:alone], own, cost * alone / len(order))
+            self._lone._run(name, given, order[:alone], own, fixed, 0, cost)
             if alone < len(order):
-                self._run(name, given, order[alone:], own, cost * (1 - alone / len(order)))
+                self._run(name, given, order[alone:], own, fixed, 0, cost)
             return
-        prepared = self._prepare(name, given, own, int(given.lengths[order[0]]) + 1)
-        values = {"parts": -(-len(order) // self.width), **own, "order": order, "count": len(order), **given.arrays()}
+        fixed = {"parts": -(-len(order) // self.width), **fixed, "count": len(order)}
+        prepared = self._prepare(name, given, own, fixed, int(given.lengths[order[0]]) + 1)
+        values = {**own, "order": order, **given.arrays()}
 
         def work(turns: Numbers) -> None:
             try:
-                prepared.call(values | {"turns": turns} | self._memory(name, prepared))
+                call, later = self._with_memory(name, prepared), {"turns": turns}
+                if name in ("draw", "best"):
+                    later |= room(self.cells, prepared.pitch, prepared.sizes)
+                call(values | later)
             except BaseException:
                 self._own.__dict__.clear()  # a function that ends early leaves anything in memory
                 raise
 
-        run_workers(work, cost=cost * self.dtype.itemsize / 8)
+        run_workers(work, cost=len(order) * (cost or prepared.cost) * self.dtype.itemsize / 8)
 
     def _alone(self, given: Sentences, order: Numbers) -> int:
         """How many of the first sentences are quicker alone, where the chart of a block has room for others in vain.
@@ -259,51 +264,59 @@ class LanesEngine:
         options = self._name, self.logs, self._weights.name, self.layout.given, self.shared
         return LanesEngine(self.recursion, *options, width)
 
-    def _prepare(self, name: str, given: Sentences, own: dict[str, Any], pitch: int) -> Prepared:
+    def _prepare(self, name: str, given: Sentences, own: Values, fixed: Values, pitch: int) -> Prepared:
         """A function, compiled when it is first needed, and all its parameters that follow from shapes.
 
         :param pitch: words of the longest sentence, and one.
         """
-        outs = tuple((x.shape, x.strides) for key, x in own.items() if key.startswith(("out.", "direction.")))
-        key = name, outs, given.shapes(), pitch
-        if key in self._prepared:
-            if given.lists:
+        outs = [(x.shape, x.strides) for key, x in own.items() if key.startswith(("out.", "direction."))]
+        key = name, pitch, *fixed.values(), *outs, *given.shapes()
+        found = self._prepared.get(key)
+        if found is not None:
+            if given.lists and not given.checked:
                 self._checks.check_lists(given.sizes, given.lists)
-            self._checks.check_words(given)
-            return self._prepared[key]
+            if not given.checked:
+                self._checks.check_words(given)
+            return found
         self._checks.check(given, self._weights)
-        values = given.strides() | {"pitch": pitch | 1}  # odd: so rows do not fall into the same cache sets
-        for w in self.layout.events if outs else ():
-            out = own[f"out.{w.name}"]
+        values: dict[str, Any] = {**given.strides(), **fixed}
+        values["pitch"] = pitch | 1  # odd: so rows do not fall into the same cache sets
+        run, later = self._function(name), {*own, *given.arrays(), *_LATER}
+        for w in self.layout.events if "plain" in fixed else ():
+            out = own.get(f"out.{w.name}")
+            if out is None:  # of the same rank, and nothing is written into it
+                out = values[f"out.{w.name}"] = np.zeros((1,) * (given.weights[w.name].ndim + 1), self.dtype)
             values |= strided(f"out.{w.name}", out, ("part", "b", *range(out.ndim - 2)))
-            values |= {f"out.{w.name}.{x}": 0 for x, size in zip(("part", "b"), out.shape, strict=False) if size == 1}
+        if fixed.get("plain"):
+            values["scale"] = np.ones(len(given.lengths))
         for w in self.layout.weights if name == "tangents" else ():
             direction = own[f"direction.{w.name}"]
             values |= strided(f"direction.{w.name}", direction, ("b", *range(direction.ndim - 1)))
-            values |= {f"direction.{w.name}.b": 0} if len(direction) == 1 else {}
-        run, later = self._function(name), {*own, *given.arrays(), *_LATER}
         size = run("size", values | given.arrays())
         if len(self._prepared) >= MOST_PREPARED:
             self._prepared.clear()
-        self._prepared[key] = prepared = Prepared(
-            Call(run, name, values, later), size, values["pitch"], dict(given.sizes)
-        )
+        call = Call(run, name, values, later)
+        cost = self._operations(pitch, given.sizes) * (3 if name == "tangents" else 1)
+        self._prepared[key] = prepared = Prepared(call, size, values["pitch"], dict(given.sizes), cost)
         return prepared
 
-    def _memory(self, name: str, prepared: Prepared) -> dict[str, Numbers]:
-        """Memory of this thread, kept for the next call if it is small."""
-        layout, found = getattr(self._own, "memory", (None, {}))
+    def _with_memory(self, name: str, prepared: Prepared) -> Call:
+        """A function with memory of this thread, which is kept for the next call if it is small."""
+        own = self._own.__dict__
+        if own.get("prepared") is prepared:
+            kept: Call = own["call"]
+            return kept
+        layout, memory = own.get("memory", (None, {}))
         wanted = name, prepared.pitch, prepared.size, prepared.sizes
         if layout != wanted:  # weights that only empty sums are multiplied by stay zero, each in its own place
-            found = {
+            memory = {
                 **{name: lines_of(prepared.size, self.dtype, self.width) for name in self._memories},
                 "starts": np.zeros(self.width, np.int64),
             }
-            if found["memory"].nbytes <= KEPT:
-                self._own.memory = wanted, found
-        if name in ("lanes", "tangents"):
-            return found
-        return found | room(self.cells, prepared.pitch, prepared.sizes)
+        call = prepared.call.given(memory)
+        if memory["memory"].nbytes <= KEPT:
+            own |= {"memory": (wanted, memory), "prepared": prepared, "call": call}
+        return call
 
     #: Arrays of cells. Pages of zeros that nobody writes into take no memory.
     _memories: Sequence[str] = ("memory", "mantissas", "exponents")

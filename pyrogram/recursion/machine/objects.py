@@ -17,6 +17,7 @@ gives the same numbers, more slowly. This is for programs that compile much and 
 from __future__ import annotations
 
 import contextlib
+import copy
 import ctypes
 import hashlib
 import json
@@ -39,7 +40,7 @@ _lock = threading.RLock()
 # No other thread compiles while a process forks: nobody would unlock the child.
 os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 _FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)  # the result of one that has none is not read
-_BYTE = ctypes.c_char
+_BYTE: Any = ctypes.c_char
 _FIND = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
 _engines: list[Any] = []  # keep the code of loaded objects alive
 _failed: dict[int, BaseException] = {}  # by thread: why its function has ended early
@@ -79,43 +80,45 @@ class Call:
     def __init__(self, compiled: Compiled, name: str, values: Mapping[str, Any], later: Collection[str] = ()) -> None:
         names = compiled.parameters[name]
         self._places = {key: x for x, key in enumerate(names)}
-        self._type = ctypes.c_int64 * len(names)
-        self._slots = bytes(self._type(*(0 if key in later else _slot(values[key]) for key in names)))
+        self._slots = (ctypes.c_int64 * len(names))(*(0 if key in later else _slot(values[key]) for key in names))
         self._function = _FUNCTION(compiled.addresses[name])
+        self._kept = values  # their arrays stay where they are
+
+    def given(self, values: Mapping[str, Any]) -> Call:
+        """The same call with more of its parameters."""
+        new = copy.copy(self)
+        new._slots, new._kept = self._changed(values), {**self._kept, **values}
+        return new
 
     def __call__(self, changes: Mapping[str, Any]) -> int:
         """Call with some parameters changed; what the function has none of is passed over.
 
         Where functions apart cannot be compiled, the function ends early, and the error is raised here.
         """
-        slots, places = self._type.from_buffer_copy(self._slots), self._places
-        for key, x in changes.items():
-            if key in places:
-                slots[places[key]] = _slot(x)
-        result: int = self._function(slots)
+        result: int = self._function(self._changed(changes))
         if _failed and (error := _failed.pop(threading.get_ident(), None)):
             raise error
         return result
 
+    def _changed(self, changes: Mapping[str, Any]) -> Any:
+        slots, places = type(self._slots).from_buffer_copy(self._slots), self._places
+        for key, x in changes.items():
+            if key in places:
+                slots[places[key]] = x if type(x) is int else _slot(x)
+        return slots
+
 
 def _slot(x: Any) -> int:
-    """Eight bytes of a parameter: the address of an array, an integer, the bits of a real."""
-    if type(x) is int:
-        return x
+    """Eight bytes of a parameter: the address of an array's elements, an integer, the bits of a real."""
     if isinstance(x, np.ndarray):
-        return _address(x)
+        try:
+            return ctypes.addressof(_BYTE.from_buffer(x))  # three times as fast, and a call has a dozen of them
+        except (BufferError, TypeError, ValueError):  # not contiguous, read-only, or empty
+            address: int = x.__array_interface__["data"][0]
+            return address
     if isinstance(x, float):
         return int.from_bytes(struct.pack("=d", x), sys.byteorder, signed=True)
     return int(x)
-
-
-def _address(array: Any) -> int:
-    """Where the elements of an array lie."""
-    try:
-        return ctypes.addressof(_BYTE.from_buffer(array))  # five times as fast, and a call has a dozen of them
-    except (BufferError, TypeError, ValueError):  # not contiguous, read-only, or empty
-        address: int = array.__array_interface__["data"][0]
-        return address
 
 
 def load(

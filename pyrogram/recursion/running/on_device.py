@@ -31,8 +31,7 @@ class DeviceProgram:
         return self._engine("float64", given).fits(given, descends)
 
     def _engine(self, dtype: str, given: Given) -> DeviceEngine:
-        shares = {name: len(w) == 1 for name, w in given.weights.items()}
-        return self._engines(dtype, shared=self._program.has_numbers(shares))
+        return self._engines(dtype, shared=self._program.has_numbers(given.weights))
 
     def log_counts(
         self, given: Given, *, counts: bool = True, scale: Tensor | None = None, by_sentence: bool = False

@@ -24,13 +24,12 @@ from ..tensors.engine import SumsInTorch, TorchEngine, derivatives
 from ..tensors.given import Given as Given
 from ..tensors.given import factors_of as factors_of
 from ..tensors.given import fits_compiled as fits_compiled
-from ..tensors.tracing import is_traced
-from .in_torch import log_counts_in_torch
+from ..tensors.given import is_traced
 from .on_device import DeviceProgram
 from .program import Program
 
 Numbers = Any  # a numpy array
-_NOTHING = torch.empty(0)
+_NOTHING = torch.empty(0)  # in the place of weights, which contexts save by themselves
 
 
 class SumsOnTensors(ABC):
@@ -69,10 +68,12 @@ class SumsOnTensors(ABC):
 
         :param by_torch: whether torch does it even where compiled code could.
         """
-        tables = list(given.weights.values())
-        if by_torch or not self.fits(given):
-            return self.in_torch(given)
-        if not torch.is_grad_enabled() or not any(t.requires_grad for t in tables):
+        return self.in_torch(given) if by_torch or not self.fits(given) else self.of_fitting(given)
+
+    def of_fitting(self, given: Given) -> Tensor:
+        """The same of weights that compiled code or kernels can have."""
+        tables = given.weights.values()
+        if not torch.is_grad_enabled() or True not in {t.requires_grad for t in tables}:
             return self.log_values(given)
         log_z: Tensor = _LogPartition.apply(self, given, *tables)
         return log_z
@@ -81,9 +82,9 @@ class SumsOnTensors(ABC):
         """Log Z by compiled code, without a graph."""
         kernels = self.on_device(given)
         if kernels is not None:
-            return kernels.log_counts(given, counts=False)[0].to(given.dtype)
-        if given.lengths.device.type != "cpu":
-            return log_counts_in_torch(self.torch_engine, given, counts=False)[0]
+            return kernels.log_counts(given.in_rows(), counts=False)[0].to(given.dtype)
+        if not given.lengths.is_cpu:
+            return self._log_counts_in_torch(given.in_rows(), counts=False)[0]
         return self._log_z(self.program.log_counts(given.arrays(), counts=False)[0], given)
 
     def marginals(
@@ -123,12 +124,10 @@ class SumsOnTensors(ABC):
         :param constants: the other tables, of the type of the weights, which all sentences then share.
         """
         kernels = None if constants else self.on_device(given)
-        if kernels is not None:
-            log_z, counts = kernels.log_counts(given, scale=scale, by_sentence=by_sentence)
-            return log_z.to(given.dtype), {name: counts[name].to(w.dtype) for name, w in given.weights.items()}
-        if given.lengths.device.type != "cpu" and not constants:
-            log_z, counts = log_counts_in_torch(self.torch_engine, given, scale=scale, by_sentence=by_sentence)
-            return log_z, {name: counts[name].to(w.dtype) for name, w in given.weights.items()}
+        if kernels is not None or not (given.lengths.is_cpu or constants):
+            there = self._log_counts_in_torch if kernels is None else kernels.log_counts
+            log_z, counts = there(given.in_rows(), scale=scale, by_sentence=by_sentence)
+            return log_z.to(given.dtype), {n: given.as_given(counts[n]).to(w.dtype) for n, w in given.weights.items()}
         by = None if scale is None else scale.detach().cpu().double().numpy()
         sentences = given.arrays().with_constants(constants or {})
         log_z, counts = self.program.log_counts(sentences, scale=by, by_sentence=by_sentence)
@@ -136,7 +135,7 @@ class SumsOnTensors(ABC):
         if unknown.any():
             for table in (t for t in counts.values() if len(t) == len(log_z)):
                 table[unknown] = np.nan
-        found = {name: torch.from_numpy(counts[name]).to(w.device, w.dtype) for name, w in given.weights.items()}
+        found = {n: _tensor(given.as_given(counts[n]), w.device, w.dtype) for n, w in given.weights.items()}
         return self._log_z(log_z, given), found
 
     def tangents(self, given: Given, directions: Sequence[Tensor | None], scale: Tensor | None) -> list[Tensor] | None:
@@ -191,12 +190,37 @@ class SumsOnTensors(ABC):
 
     def in_torch(self, given: Given) -> Tensor:
         """Log Z by torch, with any number of derivatives, on any device and under torch's transforms."""
+        given = given.in_rows()
         weights = {name: w.to(given.dtype) for name, w in given.weights.items()}
         return self.torch_engine.log_partition(weights, given.lengths, given.words, given.sizes, given.list_tensors())
 
+    def _log_counts_in_torch(
+        self, given: Given, *, counts: bool = True, scale: Tensor | None = None, by_sentence: bool = False
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """:meth:`log_counts` by torch, in logarithms, wherever the tensors are."""
+        B, dtype = len(given.lengths), given.dtype
+        with torch.inference_mode(False), torch.enable_grad():
+            tables = [w.detach().to(dtype) for w in given.weights.values()]
+            wide = [w.expand(B, *w.shape[1:]) if by_sentence else w for w in tables]
+            few = given.with_copies().with_weights([w.clone().requires_grad_(counts) for w in wide])
+            log_z = self.in_torch(few)
+            if not counts:
+                return log_z, {}
+            leaves = list(few.weights.values())
+            if not log_z.requires_grad:  # it depends on no weight
+                return log_z, {name: torch.zeros_like(w) for name, w in few.weights.items()}
+            total = (log_z if scale is None else log_z * scale.detach()).sum()
+            found = torch.autograd.grad(total, leaves, allow_unused=True, materialize_grads=True)
+        unknown = log_z.detach().isnan()
+        by_name = dict(zip(few.weights, found, strict=True))
+        for name, table in by_name.items():
+            if len(table) == B:
+                by_name[name] = table.masked_fill(unknown.reshape(-1, *[1] * (table.dim() - 1)), torch.nan)
+        return log_z.detach(), by_name
+
     @staticmethod
     def _log_z(log_z: Numbers, given: Given) -> Tensor:
-        return torch.from_numpy(log_z).to(next(iter(given.weights.values())).device, given.dtype)
+        return _tensor(log_z, next(iter(given.weights.values())).device, given.dtype)
 
 
 class TensorProgram(SumsOnTensors):
@@ -226,13 +250,14 @@ class TensorProgram(SumsOnTensors):
         if is_graph or not fits or not self.program.in_many or not len(given.lengths):
             return None
         tables, by = given.weights.items(), dict[str, Numbers]()
-        for (name, w), u in zip(tables, directions, strict=True):
-            by[name] = (torch.zeros_like(w) if u is None else u).detach().numpy()
+        for (name, w), u in zip(given.in_rows().weights.items(), directions, strict=True):
+            by[name] = (torch.zeros_like(w) if u is None else u.reshape(w.shape)).detach().numpy()
         factors = None if scale is None else scale.detach().double().numpy()
         tangent, found = self.program.tangents(given.arrays(), by, scale=factors)
         for table in (t for t in found.values() if len(t) == len(tangent)):
             table[np.isnan(tangent)] = np.nan
-        return [self._log_z(tangent, given), *(torch.from_numpy(found[n]).to(w.dtype) for n, w in tables)]
+        own = (torch.from_numpy(given.as_given(found[n])).to(w.dtype) for n, w in tables)
+        return [self._log_z(tangent, given), *own]
 
     def on_device(self, given: Given, descends: bool = False) -> DeviceProgram | None:
         launcher = launcher_for(given.lengths.device)
@@ -246,7 +271,7 @@ class TensorProgram(SumsOnTensors):
         if launcher not in self._on_devices:
             self._on_devices[launcher] = DeviceProgram(self.program, launcher)
         found = self._on_devices[launcher]
-        return found if found.fits(given, descends) else None
+        return found if found.fits(given.in_rows(), descends) else None
 
 
 def tensor_program(recursion: Recursion) -> TensorProgram:
@@ -268,7 +293,7 @@ class _LogPartition(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, on: SumsOnTensors, given: Given, *tables: Tensor) -> Tensor:
-        ctx.on, ctx.given, ctx.kept = on, _without_weights(given), None
+        ctx.on, ctx.given, ctx.kept = on, given.with_weights([_NOTHING] * len(tables)), None
         ctx.save_for_backward(*tables)
         log_z, counts = on.log_counts(given)
         ctx.kept = list(counts.values())
@@ -284,11 +309,14 @@ class _LogPartition(torch.autograd.Function):
         if torch.is_grad_enabled():
             return (None, None, *_Counts.apply(ctx.on, ctx.given, gradient, *tables))
         factors = gradient.detach()
-        if any(len(t) != len(factors) for t in tables) and len(factors) and not (factors == factors[0]).all():
+        is_one = len(factors) < 2 or factors.stride(0) == 0 or bool((factors == factors[0]).all())
+        if not is_one and not (ctx.given.batched and all(len(t) == len(factors) for t in tables)):
             return (None, None, *ctx.on.log_counts(ctx.given.with_weights(tables), gradient)[1].values())
         if kept is None:
             kept = list(ctx.on.log_counts(ctx.given.with_weights(tables))[1].values())
-        return (None, None, *(_scaled(c, factors, in_place=True) for c in kept))
+        if factors.is_cpu and (factors.numpy() == 1).all():  # as those of a sum
+            return (None, None, *kept)
+        return (None, None, *[_scaled(c, factors[:1] if is_one else factors, in_place=True) for c in kept])
 
 
 class _Counts(torch.autograd.Function):
@@ -296,7 +324,7 @@ class _Counts(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, on: SumsOnTensors, given: Given, scale: Tensor, *tables: Tensor) -> Any:
-        ctx.on, ctx.given = on, _without_weights(given)
+        ctx.on, ctx.given = on, given.with_weights([_NOTHING] * len(tables))
         ctx.save_for_backward(scale, *tables)
         return tuple(on.log_counts(given.with_weights(tables), scale)[1].values())
 
@@ -316,7 +344,7 @@ class _Marginals(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, on: SumsOnTensors, given: Given, *tables: Tensor) -> Any:
-        ctx.on, ctx.given = on, _without_weights(given)
+        ctx.on, ctx.given = on, given.with_weights([_NOTHING] * len(tables))
         ctx.set_materialize_grads(False)
         log_z, counts = on.log_counts(given)
         ctx.save_for_backward(*tables, *counts.values())
@@ -346,23 +374,19 @@ class _Marginals(torch.autograd.Function):
         return (None, None, *(functools.reduce(torch.add, parts) for parts in zip(*found, strict=True)))
 
 
-def _without_weights(given: Given) -> Given:
-    """For a context that saves its tensors by itself."""
-    return Given(dict.fromkeys(given.weights, _NOTHING), given.lengths, given.words, given.sizes, given.lists)
-
-
 def _scaled(counts: Tensor, factors: Tensor, in_place: bool) -> Tensor:
     """The product; on the CPU by numpy: torch would wake its threads, which then spin and get in our way."""
     if counts.device.type != "cpu":
-        by = factors[:1] if len(counts) == 1 else factors
-        return counts * by.reshape(-1, *[1] * (counts.dim() - 1)).to(counts.dtype)
-    values, given = counts.numpy(), factors.numpy()
-    one = given.size > 0 and (given.strides == (0,) or len(counts) == 1)  # a sum's gradient is one number, mostly 1
-    if in_place and (given.item(0) == 1 if one else (given == 1).all()):
-        return counts
-    numbers = given[:1] if one else given
-    numbers = numbers.reshape(-1, *[1] * (values.ndim - 1)).astype(values.dtype, copy=False)
+        return counts * factors.reshape(-1, *[1] * (counts.dim() - 1)).to(counts.dtype)
+    values = counts.numpy()
+    numbers = factors.numpy().reshape(-1, *[1] * (values.ndim - 1)).astype(values.dtype, copy=False)
     return torch.from_numpy(np.multiply(values, numbers, out=values if in_place else None))
+
+
+def _tensor(array: Numbers, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """Of an array; for few numbers, an operation of torch that does nothing takes noticeable time."""
+    found = torch.from_numpy(array)
+    return found if found.dtype == dtype and device.type == "cpu" else found.to(device, dtype)
 
 
 def _derivatives(

@@ -9,7 +9,7 @@ not for lanes. Nothing is compiled before it is needed.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from dataclasses import replace
 from typing import Any
 
@@ -68,11 +68,12 @@ class Program:
         if self.in_many:
             if len(given.lengths) == 0:
                 return np.zeros(0), _zeros(given, by_sentence) if into is None else {}
-            engine, few = self._ready(given, dtype)
+            engine, few, unknown = self._ready(given, dtype)
             order = longest_first(given.lengths)
             log_z, found = engine.log_counts(few, order, counts=counts, scale=scale, into=into, by_sentence=by_sentence)
-            of_type = {name: table.astype(dtype, copy=False) for name, table in found.items()}
-            return log_z, of_type if into is None else {}
+            if unknown:
+                log_z.fill(np.nan)
+            return log_z, {n: t.astype(dtype, copy=False) for n, t in found.items()} if into is None else {}
         few = given.in_logarithms()
         if by_sentence:
             B = len(given.lengths)
@@ -122,7 +123,7 @@ class Program:
         given = given.in_logarithms()
         if k > 1 or not self.in_many:
             return self._scalar(_dtype(given)).best(given, k, trace, width)
-        if self._has_numbers(given):
+        if self.has_numbers(given.weights):
             engine = self._lanes("float64", shared=True)
             given = replace(given, weights={name: np.asarray(w, np.float64) for name, w in given.weights.items()})
         else:
@@ -150,72 +151,72 @@ class Program:
         dtype = _dtype(given)
         if not self.in_many:
             return self._scalar(dtype).draw(given, number, seed, trace, width)
-        engine, few = self._ready(given, dtype)
+        engine, few, _ = self._ready(given, dtype)
         return engine.draw(few, longest_first(given.lengths), (number, width), seed, trace)
 
-    def _is_shared(self, given: Sentences) -> bool:
-        """Whether all sentences have one set of weights, by symbols alone."""
-        return not self._by_position and all(len(table) == 1 for table in given.weights.values())
+    def has_numbers(self, weights: Mapping[str, Sized]) -> bool:
+        """Whether all sentences share the weights that know neither positions nor words."""
+        return bool(self.plain) and all(len(weights.get(name, ())) == 1 for name in self.plain)
 
-    def has_numbers(self, shared: Mapping[str, bool]) -> bool:
-        """Whether all sentences share the weights that know neither positions nor words.
+    def _ready(self, given: Sentences, dtype: str) -> tuple[LanesEngine, Sentences, bool]:
+        """An engine of lanes, and weights as it takes them: one table for all sentences is exponentiated once.
 
-        :param shared: by table, whether all sentences share it.
+        And whether a weight that all sentences share is NaN, which charts may pass over.
         """
-        return bool(self.plain) and all(shared.get(name, False) for name in self.plain)
-
-    def _has_numbers(self, given: Sentences) -> bool:
-        return self.has_numbers({name: len(w) == 1 for name, w in given.weights.items()})
-
-    def _ready(self, given: Sentences, dtype: str) -> tuple[LanesEngine, Sentences]:
-        """An engine of lanes, and weights as it takes them: one table for all sentences is exponentiated once."""
-        shared = self._is_shared(given) or bool(given.constants)
-        numbers = self.plain if self._has_numbers(given) else frozenset[str]()
-        raised = set(given.weights) - given.constants if shared else numbers
-        if not all(_is_near_one(given.weights[name]) for name in raised):
-            return self._lanes(dtype, weights=_dtype(given), given=given.constants), given.in_logarithms()
+        weights, constants = given.weights, given.constants
+        shared = bool(constants) or (not self._by_position and {len(table) for table in weights.values()} <= {1})
+        numbers = self.plain if self.has_numbers(weights) else frozenset[str]()
+        raised = [name for name in weights if (name not in constants if shared else name in numbers)]
         if not raised and not shared:
-            return self._lanes(dtype, weights=_dtype(given)), given
-        weights = {name: np.asarray(table, dtype) for name, table in given.weights.items()}
-        for name, order in self._rows.items() if shared else ():
-            rows = np.ascontiguousarray(weights[name].transpose(order))
-            weights[name] = rows.transpose(np.argsort(order))
+            return self._lanes(dtype, weights=dtype), given, False
+        orders = self._rows if shared else {}
+        parts = [weights[name].transpose(orders[name][0]) if name in orders else weights[name] for name in raised]
+        logs = np.concatenate(parts or [[]], None, dtype=dtype)
+        if not _is_near_one(logs):
+            engine = self._lanes(dtype, weights=dtype, given=constants)
+            return engine, given.in_logarithms(), bool(np.isnan(logs).any())
         with np.errstate(under="ignore", invalid="ignore"):
-            weights |= {name: np.exp(weights[name]) for name in raised}
-        if given.constants:
-            engine = self._lanes(dtype, logs=False, given=given.constants, shared=bool(numbers))
+            np.exp(logs, logs)
+        tables, start = {}, 0
+        for name, part in zip(raised, parts, strict=True):
+            table = logs[start : start + part.size].reshape(part.shape)
+            tables[name] = table.transpose(orders[name][1]) if name in orders else table
+            start += part.size
+        for name in weights.keys() - tables.keys():
+            tables[name] = np.asarray(weights[name], dtype)
+        if constants:
+            engine = self._lanes(dtype, logs=False, given=constants, shared=bool(numbers))
         else:
             engine = self._lanes(dtype, logs=False) if shared else self._lanes(dtype, shared=True)
-        return engine, replace(given, weights=weights)
+        rest = given.words, given.sizes, given.lists, constants, given.checked
+        return engine, Sentences(given.lengths, tables, *rest), False
 
 
 def _is_near_one(logs: Numbers) -> bool:
-    """Whether exponentials are numbers, even in float32."""
-    finite = np.where(np.isinf(logs) & (logs < 0), 0.0, logs)
-    return bool((np.abs(finite) < _MOST_NATS).all())
+    """Whether exponentials are numbers, even in float32; some may be zero."""
+    if np.abs(logs).max(initial=0.0) < _MOST_NATS:  # which NaN is not
+        return True
+    return bool((np.abs(logs[logs != -np.inf]) < _MOST_NATS).all())
 
 
-def _words_first(layout: Layout) -> dict[str, tuple[int, ...]]:
-    """The order of axes in which the symbols of a word follow one another in memory, where it is not the given one."""
+def _words_first(layout: Layout) -> dict[str, tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Orders of axes in which the symbols of a word follow one another in memory, and back, where they are not so."""
     found = {}
     for w in layout.weights:
         words = {1 + w.num_positions + axis for axis in layout.word_axes(w.name)}
         order = (0, *sorted(words), *(a for a in range(1, w.num_axes + 1) if a not in words))
         if order != tuple(range(w.num_axes + 1)):
-            found[w.name] = order
+            found[w.name] = order, tuple(map(order.index, range(len(order))))
     return found
 
 
 def longest_first(lengths: Numbers) -> Numbers:
     """The order in which sentences fill the lanes."""
-    if len(lengths) == 0 or lengths.min() == lengths.max():
-        return np.arange(len(lengths))
-    return np.argsort(-lengths, kind="stable")
+    return (-lengths).argsort(kind="stable")
 
 
 def _dtype(given: Sentences) -> str:
-    single = bool(given.weights) and all(table.dtype == np.float32 for table in given.weights.values())
-    return "float32" if single else "float64"
+    return "float32" if {table.dtype for table in given.weights.values()} == {np.dtype(np.float32)} else "float64"
 
 
 def _zeros(given: Sentences, by_sentence: bool) -> dict[str, Numbers]:

@@ -18,10 +18,10 @@ from ..rules.lowering import lower
 from ..rules.recursions import Recursion
 from .chart import Chart
 from .fill import Heads, fill, fill_point_by_point
+from .given import is_traced
 from .lists import in_stages, own_row
 from .semirings import Logarithms
 from .tables import Tables
-from .tracing import is_traced
 
 
 class SumsInTorch(ABC):

@@ -15,6 +15,7 @@ from torch import Tensor
 from ..calling.sentences import Sentences
 
 Numbers = Any  # a numpy array
+_COMPILED = {(True, torch.float32), (True, torch.float64)}
 
 
 @dataclass
@@ -26,6 +27,8 @@ class Given:
     :param words: by name, shape ``(B, n)``.
     :param sizes: numbers of symbols, by the names of sizes.
     :param lists: columns of lists of rules.
+    :param checked: whether words and lists are known to be right for weights of these shapes.
+    :param batched: whether tables have a first dimension; if not, all sentences share them.
     """
 
     weights: Mapping[str, Tensor]
@@ -33,28 +36,36 @@ class Given:
     words: Mapping[str, Tensor] = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
     lists: Mapping[str, Numbers] = field(default_factory=dict)
+    checked: bool = False
+    batched: bool = True
 
-    @property
+    @functools.cached_property
     def dtype(self) -> torch.dtype:
         """Of all weights together."""
-        return functools.reduce(torch.promote_types, (w.dtype for w in self.weights.values()))
+        return functools.reduce(torch.promote_types, {w.dtype for w in self.weights.values()})
 
     def arrays(self) -> Sentences:
         """What compiled code takes: float32 if all weights are, else float64."""
         dtype = torch.float32 if self.dtype == torch.float32 else torch.float64
         weights = {name: _numbers(w, dtype) for name, w in self.weights.items()}
+        if not self.batched:
+            weights = {name: table[None] for name, table in weights.items()}
         words = {name: rows.cpu().numpy() for name, rows in self.words.items()}
-        return Sentences(self.lengths.cpu().numpy(), weights, words, self.sizes, self.lists)
+        return Sentences(self.lengths.cpu().numpy(), weights, words, self.sizes, self.lists, checked=self.checked)
 
     def with_weights(self, tables: Sequence[Tensor]) -> Given:
-        """The same with other weights, in the same order."""
-        return replace(self, weights=dict(zip(self.weights, tables, strict=True)))
+        """The same with other weights, in the same order; until these are there, somebody may change words."""
+        weights = dict(zip(self.weights, tables, strict=True))
+        return Given(weights, self.lengths, self.words, self.sizes, self.lists, batched=self.batched)
 
-    def only(self, sentences: Tensor) -> Given:
-        """Some of the sentences."""
-        weights = {name: w if len(w) == 1 else w[sentences] for name, w in self.weights.items()}
-        words = {name: rows[sentences] for name, rows in self.words.items()}
-        return replace(self, lengths=self.lengths[sentences], weights=weights, words=words)
+    def in_rows(self) -> Given:
+        """The same, with a first dimension of all tables."""
+        weights = {name: w if self.batched else w[None] for name, w in self.weights.items()}
+        return replace(self, weights=weights, batched=True)
+
+    def as_given(self, rows: Any) -> Any:
+        """A table without a first dimension, if those given have none."""
+        return rows if self.batched else rows[0]
 
     def list_tensors(self) -> dict[str, Tensor]:
         """Columns of lists on the device of the sentences."""
@@ -67,14 +78,24 @@ class Given:
 
 
 def _numbers(w: Tensor, dtype: torch.dtype) -> Numbers:
-    """As an array; for few numbers, an operation of torch that does nothing takes noticeable time."""
-    w = w.detach()
-    return w.numpy() if w.dtype == dtype and w.device.type == "cpu" else w.to("cpu", dtype).numpy()
+    """As an array."""
+    w = w.detach() if w.requires_grad else w
+    return (w if w.dtype == dtype and w.is_cpu else w.to("cpu", dtype)).numpy()
 
 
 def fits_compiled(*tensors: Tensor) -> bool:
     """Whether compiled code can have them: float32 or float64 on the CPU."""
-    return all(t.device.type == "cpu" and t.dtype in (torch.float32, torch.float64) for t in tensors)
+    return {(t.is_cpu, t.dtype) for t in tensors} <= _COMPILED
+
+
+def is_traced(tensor: Tensor) -> bool:
+    """Whether torch compiles or transforms (vmap, grad): then values cannot be looked at."""
+    functorch = torch._C._functorch
+    return (
+        torch.compiler.is_compiling()
+        or functorch.is_functorch_wrapped_tensor(tensor)
+        or functorch.is_legacy_batchedtensor(tensor)
+    )
 
 
 def factors_of(scores: Tensor, dtype: torch.dtype = torch.float64) -> Numbers | None:
