@@ -23,7 +23,7 @@ from memory import _megabytes
 from timing import race
 
 from pyrogram import CFG, HMM
-from pyrogram.recursion.emit.engine import LanesEngine
+from pyrogram.recursion.run.engine import LanesEngine
 
 WORDS = 50
 HEADER = ["grammar", "n", "log Z", "counts", "best", "a draw", "counts, memory", "2 sentences", "8", "64, mixed"]

@@ -24,10 +24,10 @@ import torch
 from pyrogram.charts import cfg, hmm, projective
 from pyrogram.grammars import CFG, DMV
 from pyrogram.recursion import Recursion
-from pyrogram.recursion.device.engine import DeviceEngine
-from pyrogram.recursion.device.launching import launcher_for
 from pyrogram.recursion.emit.tables import Tables
 from pyrogram.recursion.rules.lowering import lower
+from pyrogram.recursion.run.device_engine import DeviceEngine
+from pyrogram.recursion.run.launching import launcher_for
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "charts"))
 import oracle

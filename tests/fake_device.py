@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from pyrogram.recursion.calling.functions import CPU
-from pyrogram.recursion.device.launching import Launcher, Properties
-from pyrogram.recursion.machine import objects
-from pyrogram.recursion.running import on_tensors
+from pyrogram.recursion.code import objects
+from pyrogram.recursion.run import on_tensors
+from pyrogram.recursion.run.functions import CPU
+from pyrogram.recursion.run.launching import Launcher, Properties
 
 _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 CONTEXT, STREAM = "the context of torch", 7

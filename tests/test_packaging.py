@@ -48,15 +48,7 @@ BELOW["reproductions"] = set(BELOW) | {"pyrogram"}
 # modules beside the folders; folders of one row do not know each other.
 ROWS: dict[str, list[tuple[str, ...]]] = {
     "charts": [("runtime",), ("",), ("gaussians", "pitman_yor", "lexical", "topics", "spanning")],
-    "recursion": [
-        ("machine", "rules"),
-        ("calling",),
-        ("logs", "tensors"),
-        ("emit",),
-        ("device",),
-        ("running",),
-        ("",),
-    ],
+    "recursion": [("code", "rules"), ("emit",), ("torch",), ("run",), ("",)],
     "infer": [
         ("running",),
         ("model",),

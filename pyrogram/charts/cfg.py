@@ -20,8 +20,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pyrogram.recursion.tensors.engine import derivatives
-from pyrogram.recursion.tensors.given import is_traced
+from pyrogram.recursion.torch.engine import derivatives
+from pyrogram.recursion.torch.given import is_traced
 
 from . import cfg_dense
 from .cfg_batch import Batch, batches

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pyrogram.recursion.calling.sentences import Sentences
-from pyrogram.recursion.running.on_tensors import Given, TensorProgram
+from pyrogram.recursion.emit.sentences import Sentences
+from pyrogram.recursion.run.on_tensors import Given, TensorProgram
 
 from .cfg_kinds import Kinds, kinds_of
 from .cfg_page import SIZES, Form, program, spans

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from pyrogram.recursion.rules.bonus import with_bonus
 from pyrogram.recursion.rules.pages import recursion
-from pyrogram.recursion.running.on_tensors import TensorProgram
+from pyrogram.recursion.run.on_tensors import TensorProgram
 
 SIZES = {"X": "N", "T": "P"}  # how many symbols there are of a kind
 

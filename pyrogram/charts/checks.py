@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from pyrogram.operators import captured
-from pyrogram.recursion.running.on_tensors import fits_compiled as fits_compiled
+from pyrogram.recursion.run.on_tensors import fits_compiled as fits_compiled
 
 
 def check_size(name: str, value: Any, least: int = 1) -> int:

@@ -22,7 +22,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pyrogram.recursion.rules.pages import recursion
-from pyrogram.recursion.running.on_tensors import TensorProgram
+from pyrogram.recursion.run.on_tensors import TensorProgram
 
 from .checks import broadcast_shapes
 

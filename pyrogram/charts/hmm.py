@@ -21,10 +21,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pyrogram.recursion.calling.sentences import Numbers
-from pyrogram.recursion.calling.traces import Trace
+from pyrogram.recursion.emit.sentences import Numbers
+from pyrogram.recursion.emit.traces import Trace
 from pyrogram.recursion.rules.pages import recursion
-from pyrogram.recursion.running.on_tensors import Given, TensorProgram, factors_of
+from pyrogram.recursion.run.on_tensors import Given, TensorProgram, factors_of
 
 from .checks import check_sentence_weights, check_size, checked_words, keep_nan, lengths_of_checked
 from .projective import Engine, by_torch

@@ -21,9 +21,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pyrogram.recursion.calling.traces import Trace
+from pyrogram.recursion.emit.traces import Trace
 from pyrogram.recursion.rules.pages import recursion
-from pyrogram.recursion.running.on_tensors import Given, TensorProgram, fits_compiled
+from pyrogram.recursion.run.on_tensors import Given, TensorProgram, fits_compiled
 
 from .checks import broadcast, check_lengths, check_size, check_stops
 

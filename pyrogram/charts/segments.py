@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from pyrogram.recursion.rules.pages import recursion
-from pyrogram.recursion.running.on_tensors import TensorProgram
+from pyrogram.recursion.run.on_tensors import TensorProgram
 
 
 @recursion(first=0)

@@ -25,7 +25,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pyrogram.recursion.rules.pages import recursion
-from pyrogram.recursion.running.on_tensors import Given, TensorProgram
+from pyrogram.recursion.run.on_tensors import Given, TensorProgram
 
 from . import projective
 from .checks import broadcast, check_lengths, check_size

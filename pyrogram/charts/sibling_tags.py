@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from pyrogram.recursion.rules.pages import recursion
-from pyrogram.recursion.running.on_tensors import Given, TensorProgram
+from pyrogram.recursion.run.on_tensors import Given, TensorProgram
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from pyrogram.data.records import STANDARD_INPUT
 from pyrogram.data.selection import Options, Selection
 from pyrogram.data.strings import Names, Strings
 from pyrogram.data.vocabulary import Vocabulary
-from pyrogram.recursion.machine.objects import folder
+from pyrogram.recursion.code.objects import folder
 
 #: A number that changes with what is written, or with what is read from the same files.
 VERSION = 3

@@ -11,7 +11,7 @@ from pyrogram.charts import grandparent
 from pyrogram.charts.checks import broadcast
 from pyrogram.charts.projective import heads_of
 from pyrogram.charts.sibling_trees import siblings_of
-from pyrogram.recursion.running.on_tensors import Given, TensorProgram
+from pyrogram.recursion.run.on_tensors import Given, TensorProgram
 
 from .charted import Summed
 from .higher_order_tree import HigherOrderTreeDistribution

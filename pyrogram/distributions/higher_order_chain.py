@@ -12,8 +12,8 @@ from torch import Tensor
 
 from pyrogram.charts import chains
 from pyrogram.charts.checks import check_size
-from pyrogram.recursion.calling.traces import Trace
-from pyrogram.recursion.running.on_tensors import Given, TensorProgram
+from pyrogram.recursion.emit.traces import Trace
+from pyrogram.recursion.run.on_tensors import Given, TensorProgram
 
 from .charted import Options, traceable
 from .scored_structure import ScoredStructure

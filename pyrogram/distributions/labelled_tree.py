@@ -13,7 +13,7 @@ from torch.distributions.kl import register_kl
 from pyrogram.charts.checks import broadcast_shapes
 from pyrogram.charts.projective import entropy
 from pyrogram.printable import plural
-from pyrogram.recursion.tensors.semirings import Logarithms
+from pyrogram.recursion.torch.semirings import Logarithms
 
 from .charted import Options, copied, traceable
 from .constraints import DependencyTrees, LabelledDependencyTrees

@@ -16,9 +16,9 @@ from torch.distributions.kl import register_kl
 from pyrogram.charts.checks import broadcast, check_shape, check_size
 from pyrogram.charts.events import counted, total_score
 from pyrogram.operators import captured
-from pyrogram.recursion.calling.traces import Trace
-from pyrogram.recursion.running.on_tensors import Given, TensorProgram
-from pyrogram.recursion.tensors.semirings import Logarithms
+from pyrogram.recursion.emit.traces import Trace
+from pyrogram.recursion.run.on_tensors import Given, TensorProgram
+from pyrogram.recursion.torch.semirings import Logarithms
 
 from .charted import ChartDistribution, Options, Recipe, Summed, conditional, copied, differ, structure, traceable
 from .constraints import Scores

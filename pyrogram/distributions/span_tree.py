@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts import spans
-from pyrogram.recursion.calling.traces import Trace
-from pyrogram.recursion.running.on_tensors import TensorProgram
+from pyrogram.recursion.emit.traces import Trace
+from pyrogram.recursion.run.on_tensors import TensorProgram
 
 from .charted import Options
 from .constraints import _Named

@@ -27,7 +27,7 @@ from pyrogram.grammar import (
     counts_by_gradient,
     logarithms,
 )
-from pyrogram.recursion.running.on_tensors import Given, TensorProgram
+from pyrogram.recursion.run.on_tensors import Given, TensorProgram
 
 from . import initial
 from .dmv_collapsed import DMVUpdates
@@ -122,7 +122,7 @@ class DMV(Grammar):
         if given is None:
             arcs, stops = self.scores(log_weights, words)
             return self._keep_nan(projective.log_partition(arcs, stops, lengths_of(words)), log_weights)
-        log_z = projective.shaped(self.program().of_fitting(given), words.shape[:-1]).to(log_weights["root"].dtype)
+        log_z = self.program().of_fitting(given).reshape(words.shape[:-1]).to(log_weights["root"].dtype)
         # Compiled code looks for NaN.
         return log_z if words.is_cpu else self._keep_nan(log_z, log_weights)
 

@@ -17,8 +17,8 @@ from pyrogram.charts.trees import is_tree, lengths_of
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.evidence import EvidenceGrammar
 from pyrogram.grammar import Known, Weights
-from pyrogram.recursion.calling.sentences import Numbers
-from pyrogram.recursion.running.on_tensors import Given, factors_of, fits_compiled
+from pyrogram.recursion.emit.sentences import Numbers
+from pyrogram.recursion.run.on_tensors import Given, factors_of, fits_compiled
 
 from .dmv_collapsed import DMVUpdates
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from pyrogram.charts.checks import checked_words
 from pyrogram.charts.trees import lengths_of
 from pyrogram.grammar import SentenceMultinomials, Weights, _ranges
-from pyrogram.recursion.running.on_tensors import Given, TensorProgram, fits_compiled
+from pyrogram.recursion.run.on_tensors import Given, TensorProgram, fits_compiled
 
 if TYPE_CHECKING:
     from .dmv import DMV

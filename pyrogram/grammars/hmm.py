@@ -27,7 +27,7 @@ from pyrogram.grammar import (
     logarithms,
     num_tries,
 )
-from pyrogram.recursion.running.on_tensors import fits_compiled
+from pyrogram.recursion.run.on_tensors import fits_compiled
 
 from .hmm_collapsed import HMMUpdates
 from .hmm_evidence import HMMEvidence

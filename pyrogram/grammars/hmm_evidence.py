@@ -17,7 +17,7 @@ from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.state_sequence import States, StateSequence
 from pyrogram.evidence import EvidenceGrammar
 from pyrogram.grammar import Known, Weights
-from pyrogram.recursion.calling.sentences import Numbers
+from pyrogram.recursion.emit.sentences import Numbers
 
 from .hmm_collapsed import HMMUpdates
 

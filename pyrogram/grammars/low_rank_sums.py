@@ -14,9 +14,9 @@ from torch import Tensor
 
 from pyrogram.charts import rank_space
 from pyrogram.charts.rank_space import RankSpace
-from pyrogram.recursion.calling.sentences import Numbers
+from pyrogram.recursion.emit.sentences import Numbers
 from pyrogram.recursion.rules.recursions import Recursion
-from pyrogram.recursion.running.on_tensors import Given, TensorProgram, tensor_program
+from pyrogram.recursion.run.on_tensors import Given, TensorProgram, tensor_program
 
 from .recursive_sums import Sums
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from pyrogram.collapsed_checks import check_trees
 from pyrogram.grammar import Grammar
 from pyrogram.recursion.rules.components import COMPONENTS, SHARE, with_components
-from pyrogram.recursion.running.program import Program
+from pyrogram.recursion.run.program import Program
 
 from .recursive_collapsed import Plan, RecursiveUpdates
 

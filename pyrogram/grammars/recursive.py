@@ -25,7 +25,7 @@ from pyrogram.recursion.rules.lowering import lower
 from pyrogram.recursion.rules.placed import placed
 from pyrogram.recursion.rules.recursions import Recursion
 from pyrogram.recursion.rules.traces import Traces
-from pyrogram.recursion.running.on_tensors import Given, TensorProgram, factors_of, tensor_program
+from pyrogram.recursion.run.on_tensors import Given, TensorProgram, factors_of, tensor_program
 
 from .recursive_collapsed import Plan, RecursiveUpdates, fits_sweeps
 from .recursive_draws import Sampler, drawn

@@ -21,9 +21,9 @@ from pyrogram.collapsed_checks import (
     check_weights,
 )
 from pyrogram.grammar import Block, Grammar
-from pyrogram.recursion.calling.sentence_events import CELL, FewEvents
-from pyrogram.recursion.emit.sweep_engine import FAR, Corpus, SweepEngine
-from pyrogram.recursion.running.program import Program, longest_first
+from pyrogram.recursion.emit.sentence_events import CELL, FewEvents
+from pyrogram.recursion.run.program import Program, longest_first
+from pyrogram.recursion.run.sweep_engine import FAR, Corpus, SweepEngine
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class RecursiveUpdates(CollapsedUpdates):
     """Sweeps of a grammar that is a recursion; words must lie on the CPU.
 
     Sentence counts are the ``values`` of all events that can occur in each sentence, see
-    :mod:`~pyrogram.recursion.calling.sentence_events`. Derivations are rows of events.
+    :mod:`~pyrogram.recursion.emit.sentence_events`. Derivations are rows of events.
 
     :param grammar: the grammar of the plan, or one that has evidence on its sentences, or tied weights.
     :param words: of this grammar.

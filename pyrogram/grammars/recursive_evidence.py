@@ -10,9 +10,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from pyrogram.recursion.calling.layout import WeightTable
+from pyrogram.recursion.emit.layout import WeightTable
 from pyrogram.recursion.rules.bonus import bonus_name, with_bonus
-from pyrogram.recursion.running.on_tensors import Given, TensorProgram, tensor_program
+from pyrogram.recursion.run.on_tensors import Given, TensorProgram, tensor_program
 
 from .recursive_sums import Sums
 

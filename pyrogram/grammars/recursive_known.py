@@ -16,7 +16,7 @@ from pyrogram.distributions.known_derivation import KnownDerivation
 from pyrogram.evidence import EvidenceGrammar
 from pyrogram.grammar import Known, Weights
 from pyrogram.printable import plural
-from pyrogram.recursion.running.on_tensors import fits_compiled
+from pyrogram.recursion.run.on_tensors import fits_compiled
 
 from .recursive_collapsed import RecursiveUpdates
 

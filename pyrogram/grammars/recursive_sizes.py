@@ -14,11 +14,11 @@ import torch
 from pyrogram.charts.checks import check_size
 from pyrogram.grammar import Block
 from pyrogram.printable import plural
-from pyrogram.recursion.calling.checks import Checks
-from pyrogram.recursion.calling.layout import Layout
+from pyrogram.recursion.emit.layout import Layout
 from pyrogram.recursion.rules.language import Entry, Ref, Size, Word
 from pyrogram.recursion.rules.lowering import lower
 from pyrogram.recursion.rules.recursions import Recursion
+from pyrogram.recursion.run.checks import Checks
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from torch import Tensor
 from pyrogram.charts.trees import lengths_of
 from pyrogram.recursion.rules.placed import WordWeight
 from pyrogram.recursion.rules.recursions import Recursion
-from pyrogram.recursion.running.on_tensors import Given, TensorProgram, tensor_program
+from pyrogram.recursion.run.on_tensors import Given, TensorProgram, tensor_program
 
 from .recursive_sizes import Fitted
 

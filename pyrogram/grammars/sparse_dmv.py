@@ -28,7 +28,7 @@ from pyrogram.grammar import (
     counts_by_gradient,
 )
 from pyrogram.printable import plural
-from pyrogram.recursion.running.on_tensors import Given, TensorProgram, fits_compiled
+from pyrogram.recursion.run.on_tensors import Given, TensorProgram, fits_compiled
 
 from .dmv import DMV
 from .dmv_draws import draw_trees

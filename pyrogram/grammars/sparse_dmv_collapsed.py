@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pyrogram.charts import dmv
 from pyrogram.collapsed import _seeded
-from pyrogram.recursion.calling.sentence_events import FewEvents
+from pyrogram.recursion.emit.sentence_events import FewEvents
 
 from .dmv_collapsed import DMVUpdates
 from .recursive_collapsed import Plan

@@ -13,7 +13,7 @@ from torch import Tensor
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.evidence import EvidenceGrammar
 from pyrogram.grammar import Weights
-from pyrogram.recursion.running.on_tensors import factors_of
+from pyrogram.recursion.run.on_tensors import factors_of
 
 from .dmv_evidence import DMVEvidence
 from .sparse_dmv_collapsed import SparseDMVUpdates, plan

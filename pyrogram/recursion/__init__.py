@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recursions: dynamic programs over sentences, written as in a paper."""
 
-from pyrogram.recursion.calling.sentences import Sentences
+from pyrogram.recursion.emit.sentences import Sentences
 from pyrogram.recursion.rules.charts import Chart
 from pyrogram.recursion.rules.interpreter import Best, Derivations, Entropy, Grounded, Reals, Semiring
 from pyrogram.recursion.rules.language import InvalidRecursion
 from pyrogram.recursion.rules.pages import recursion
 from pyrogram.recursion.rules.recursions import Recursion
-from pyrogram.recursion.running.program import Program
-from pyrogram.recursion.tensors.engine import TorchEngine
+from pyrogram.recursion.run.program import Program
+from pyrogram.recursion.torch.engine import TorchEngine
 
 __all__ = [
     "Best",

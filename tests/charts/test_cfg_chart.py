@@ -14,8 +14,8 @@ from scipy.special import gammaincc
 from pyrogram import CFG
 from pyrogram.charts import cfg, cfg_batch
 from pyrogram.charts.cfg import Matches, RuleTable
-from pyrogram.recursion.emit.engine import lines_of
-from pyrogram.recursion.logs.engine import ScalarEngine
+from pyrogram.recursion.run.engine import lines_of
+from pyrogram.recursion.run.scalar_engine import ScalarEngine
 
 ENGINES = ["compiled", "torch"]
 

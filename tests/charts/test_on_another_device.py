@@ -25,7 +25,7 @@ from torch import Tensor
 
 from pyrogram.charts import cfg, hmm, projective, sibling
 from pyrogram.distributions import Segmentation, SpanTree
-from pyrogram.recursion.device.launching import Launcher, launcher_for
+from pyrogram.recursion.run.launching import Launcher, launcher_for
 from pyrogram.testing import chi_square
 
 LENGTHS = torch.tensor([3, 1, 4, 2])

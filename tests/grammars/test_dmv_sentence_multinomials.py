@@ -12,7 +12,7 @@ from oracle import all_trees, events
 from pyrogram import DMV
 from pyrogram.charts import projective
 from pyrogram.grammar import SentenceMultinomials
-from pyrogram.recursion.logs.engine import ScalarEngine
+from pyrogram.recursion.run.scalar_engine import ScalarEngine
 
 GRAMMARS = [DMV(3), DMV(3, valence_attach=True), DMV(3, num_valences=1), DMV(3, valence_attach=True, num_valences=3)]
 both = pytest.mark.parametrize("grammar", GRAMMARS, ids=repr)

@@ -24,7 +24,7 @@ from pyrogram.grammars.low_rank import LowRankPCFG
 from pyrogram.infer import EM, CollapsedVB, TreeGibbs, TreeHastings, VariationalEM
 from pyrogram.models import maximum_likelihood
 from pyrogram.models.dirichlet import dirichlet
-from pyrogram.recursion.logs.engine import ScalarEngine
+from pyrogram.recursion.run.scalar_engine import ScalarEngine
 from pyrogram.testing import GrammarCase, check_grammar, chi_square
 
 Event = tuple[str, tuple[int, ...]]

@@ -14,7 +14,7 @@ from pyrogram.grammars import CFG, HMM
 from pyrogram.grammars.recursive_collapsed import RecursiveUpdates
 from pyrogram.infer.model.mixture import MixtureGrammar
 from pyrogram.infer.model.tied import TiedGrammar
-from pyrogram.recursion.calling.sentence_events import SentenceEvents
+from pyrogram.recursion.emit.sentence_events import SentenceEvents
 from pyrogram.recursion.rules.lowering import lower
 
 # DMVs by their number of tags: the library's, and one of three valences, whose derivations are rows.

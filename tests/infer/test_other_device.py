@@ -22,7 +22,7 @@ from pyrogram.bias import Bias
 from pyrogram.distributions import Sentence, SpanTree
 from pyrogram.grammar import Grammar
 from pyrogram.infer import EM, CollapsedVB, TreeGibbs, TreeHastings, VariationalEM, posterior_predictive
-from pyrogram.recursion.device.launching import Launcher
+from pyrogram.recursion.run.launching import Launcher
 
 WORDS = torch.tensor([[0, 2, 1, 1], [2, 2, -1, -1], [1, 0, 2, -1]])
 GRAMMARS: dict[str, Callable[[], Grammar]] = {

@@ -14,7 +14,7 @@ import numpy as np
 from pages import Page
 
 from pyrogram.recursion import Derivations, Grounded, Reals, Recursion, Semiring
-from pyrogram.recursion.calling.sentences import Sentences
+from pyrogram.recursion.emit.sentences import Sentences
 from pyrogram.recursion.rules.interpreter import Key
 from pyrogram.recursion.rules.language import Word
 

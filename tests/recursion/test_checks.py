@@ -17,13 +17,13 @@ from pages import PAGES, RULES, Page, hmm, pcfg_rules, projective
 
 from pyrogram.charts.spans import span_trees
 from pyrogram.recursion import InvalidRecursion
-from pyrogram.recursion.calling.sentences import Sentences
-from pyrogram.recursion.device.engine import DeviceEngine
-from pyrogram.recursion.emit.engine import LanesEngine, fits_lanes
-from pyrogram.recursion.logs.engine import ScalarEngine
-from pyrogram.recursion.running.program import Program
-from pyrogram.recursion.tensors.engine import TorchEngine
-from pyrogram.recursion.tensors.given import Given
+from pyrogram.recursion.emit.sentences import Sentences
+from pyrogram.recursion.run.device_engine import DeviceEngine
+from pyrogram.recursion.run.engine import LanesEngine, fits_lanes
+from pyrogram.recursion.run.program import Program
+from pyrogram.recursion.run.scalar_engine import ScalarEngine
+from pyrogram.recursion.torch.engine import TorchEngine
+from pyrogram.recursion.torch.given import Given
 
 PAGE = next(page for page in PAGES if page.name == "pcfg_rules")
 

@@ -13,11 +13,11 @@ from enumeration import Trace, random_sentences, summed
 from pages import Page
 
 from pyrogram.recursion import InvalidRecursion, recursion
-from pyrogram.recursion.calling.sentences import Sentences
-from pyrogram.recursion.emit.engine import LanesEngine, fits_lanes
 from pyrogram.recursion.emit.gauge import rules_of_words
-from pyrogram.recursion.logs.engine import ScalarEngine
-from pyrogram.recursion.running.program import Program
+from pyrogram.recursion.emit.sentences import Sentences
+from pyrogram.recursion.run.engine import LanesEngine, fits_lanes
+from pyrogram.recursion.run.program import Program
+from pyrogram.recursion.run.scalar_engine import ScalarEngine
 
 # Rules that advance by a column, rules that stay in it, and what the advance is made of: names of points are in order,
 # and a rule that stays reads an earlier one.

@@ -11,7 +11,7 @@ from pages import PAGES, Page
 
 from pyrogram.recursion.rules.components import COMPONENTS, SHARE, with_components
 from pyrogram.recursion.rules.lowering import lower
-from pyrogram.recursion.running.program import Program
+from pyrogram.recursion.run.program import Program
 
 K = 3
 NAMES = "siblings", "dmv_words", "hmm", "semi_markov", "pcfg", "pcfg_rules"

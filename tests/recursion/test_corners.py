@@ -17,9 +17,9 @@ from pages import Page
 from test_scalar import check_log_counts
 
 from pyrogram.recursion import recursion
-from pyrogram.recursion.logs.engine import ScalarEngine
-from pyrogram.recursion.running.program import Program
-from pyrogram.recursion.tensors.engine import TorchEngine
+from pyrogram.recursion.run.program import Program
+from pyrogram.recursion.run.scalar_engine import ScalarEngine
+from pyrogram.recursion.torch.engine import TorchEngine
 
 CORNERS: list[Callable[[Any], None]] = []
 

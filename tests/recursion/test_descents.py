@@ -15,10 +15,10 @@ from pages import PAGES, Page
 from test_program import TREES, sentences
 
 from pyrogram.recursion import recursion
-from pyrogram.recursion.calling.sentences import Sentences
-from pyrogram.recursion.emit.engine import LanesEngine
-from pyrogram.recursion.logs.engine import ScalarEngine
-from pyrogram.recursion.running.program import Program
+from pyrogram.recursion.emit.sentences import Sentences
+from pyrogram.recursion.run.engine import LanesEngine
+from pyrogram.recursion.run.program import Program
+from pyrogram.recursion.run.scalar_engine import ScalarEngine
 
 PROGRAMS = {page.name: Program(page.make()) for page in PAGES}
 AT_ONCE = [page for page in PAGES if PROGRAMS[page.name].in_many]

@@ -17,14 +17,14 @@ from pages import PAGES, Page
 
 from pyrogram.charts.projective import first_order
 from pyrogram.charts.sibling import second_order
-from pyrogram.recursion.calling.sentences import Sentences
-from pyrogram.recursion.device import threads
-from pyrogram.recursion.device.engine import DeviceEngine
-from pyrogram.recursion.emit.engine import LanesEngine, fits_lanes, plain_tables
-from pyrogram.recursion.machine import kernels, objects
-from pyrogram.recursion.machine.expressions import Array, Name, log
-from pyrogram.recursion.machine.statements import Code, Function
-from pyrogram.recursion.tensors.given import Given
+from pyrogram.recursion.code import kernels, objects
+from pyrogram.recursion.code.expressions import Array, Name, log
+from pyrogram.recursion.code.statements import Code, Function
+from pyrogram.recursion.emit import threads
+from pyrogram.recursion.emit.sentences import Sentences
+from pyrogram.recursion.run.device_engine import DeviceEngine
+from pyrogram.recursion.run.engine import LanesEngine, fits_lanes, plain_tables
+from pyrogram.recursion.torch.given import Given
 
 AT_ONCE = [page for page in PAGES if fits_lanes(page.make())]
 WITH_SYMBOLS = [page for page in AT_ONCE if LanesEngine(page.make()).has_symbols]

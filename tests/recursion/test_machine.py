@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pyrogram.recursion.machine import llvm, objects
-from pyrogram.recursion.machine.expressions import (
+from pyrogram.recursion.code import llvm, objects
+from pyrogram.recursion.code.expressions import (
     Array,
     Call,
     Expression,
@@ -45,8 +45,8 @@ from pyrogram.recursion.machine.expressions import (
     with_lane,
     within,
 )
-from pyrogram.recursion.machine.random_bits import seed_stream, uniform
-from pyrogram.recursion.machine.statements import Code, Function
+from pyrogram.recursion.code.random_bits import seed_stream, uniform
+from pyrogram.recursion.code.statements import Code, Function
 
 OUT = Array("out", "real")
 KINDS = [("float64", 8), ("float32", 16), ("float64", 4)]

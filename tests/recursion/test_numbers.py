@@ -22,9 +22,9 @@ from random_recursions import random_recursions
 from pyrogram.charts.projective import first_order
 from pyrogram.charts.sibling import second_order
 from pyrogram.recursion import InvalidRecursion, recursion
-from pyrogram.recursion.calling.sentences import Sentences
-from pyrogram.recursion.machine import objects
-from pyrogram.recursion.running.program import Program
+from pyrogram.recursion.code import objects
+from pyrogram.recursion.emit.sentences import Sentences
+from pyrogram.recursion.run.program import Program
 
 Array = Any
 LENGTHS = [5, 4, 3, 1, 2, 5, 5, 3, 4]

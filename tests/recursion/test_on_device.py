@@ -13,8 +13,8 @@ import torch
 from fake_device import kernels_on, launched
 
 from pyrogram.charts import dmv, projective
-from pyrogram.recursion.device.launching import Launcher
-from pyrogram.recursion.running import on_tensors
+from pyrogram.recursion.run import on_tensors
+from pyrogram.recursion.run.launching import Launcher
 
 ARRAYS = on_tensors.Given.arrays
 

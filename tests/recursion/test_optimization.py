@@ -13,8 +13,8 @@ import pytest
 from enumeration import random_sentences
 from pages import PAGES, Page
 
-from pyrogram.recursion.logs.engine import ScalarEngine
-from pyrogram.recursion.running.program import Program
+from pyrogram.recursion.run.program import Program
+from pyrogram.recursion.run.scalar_engine import ScalarEngine
 
 
 def results(page: Page, dtype: str) -> list[Any]:

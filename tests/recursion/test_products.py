@@ -10,10 +10,10 @@ from pyrogram.charts.dmv import dmv
 from pyrogram.charts.hmm import chain
 from pyrogram.charts.projective import first_order
 from pyrogram.recursion import recursion
-from pyrogram.recursion.calling.sentences import Sentences
+from pyrogram.recursion.emit.sentences import Sentences
 from pyrogram.recursion.rules.bounds import Bounds
 from pyrogram.recursion.rules.products import with_given, with_products
-from pyrogram.recursion.running.program import Program
+from pyrogram.recursion.run.program import Program
 
 
 def test_stops_and_children_of_the_dmv_become_one() -> None:

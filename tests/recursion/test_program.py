@@ -16,11 +16,11 @@ from pages import PAGES, Page, dmv_words, projective, several_roots, siblings
 from pyrogram.charts.projective import first_order
 from pyrogram.charts.sibling import second_order
 from pyrogram.recursion import Recursion, recursion
-from pyrogram.recursion.calling.sentences import Sentences
-from pyrogram.recursion.emit import engine
-from pyrogram.recursion.emit.engine import LanesEngine
-from pyrogram.recursion.logs.engine import ScalarEngine
-from pyrogram.recursion.running.program import Program
+from pyrogram.recursion.emit.sentences import Sentences
+from pyrogram.recursion.run import engine
+from pyrogram.recursion.run.engine import LanesEngine
+from pyrogram.recursion.run.program import Program
+from pyrogram.recursion.run.scalar_engine import ScalarEngine
 
 
 @recursion

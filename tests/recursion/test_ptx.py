@@ -13,9 +13,9 @@ import pytest
 
 from pyrogram.charts import cfg_page, chains, dmv, hmm, projective, segments, sibling, spans
 from pyrogram.recursion import Recursion
-from pyrogram.recursion.device import threads
-from pyrogram.recursion.emit.engine import plain_tables
-from pyrogram.recursion.machine import kernels, ptx
+from pyrogram.recursion.code import kernels, ptx
+from pyrogram.recursion.emit import threads
+from pyrogram.recursion.run.engine import plain_tables
 
 MAKERS = {"lanes": threads.log_counts, "draw": threads.draw, "best": threads.best}
 DENSE = cfg_page.Form((("XXX", True), ("XXT", True), ("XTX", True), ("XTT", True), ("ZX", True)), 1, 0, 0)

@@ -17,9 +17,9 @@ from random_recursions import LISTS, SIZES, random_recursions
 from test_corners import CORNERS
 
 from pyrogram.recursion import InvalidRecursion, Recursion, recursion
-from pyrogram.recursion.calling.sentences import Sentences
-from pyrogram.recursion.emit.engine import LanesEngine, fits_lanes, plain_tables
-from pyrogram.recursion.logs.engine import ScalarEngine
+from pyrogram.recursion.emit.sentences import Sentences
+from pyrogram.recursion.run.engine import LanesEngine, fits_lanes, plain_tables
+from pyrogram.recursion.run.scalar_engine import ScalarEngine
 
 FEW = 300  # derivations, that are listed one by one
 

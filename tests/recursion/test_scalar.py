@@ -25,8 +25,8 @@ from enumeration import (
 from pages import PAGES, Page, hmm, pcfg_rules, projective
 
 from pyrogram.recursion import Recursion
-from pyrogram.recursion.calling.sentences import Sentences
-from pyrogram.recursion.logs.engine import ScalarEngine
+from pyrogram.recursion.emit.sentences import Sentences
+from pyrogram.recursion.run.scalar_engine import ScalarEngine
 
 LENGTHS = [4, 1, 3, 2, 3]
 

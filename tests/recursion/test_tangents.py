@@ -18,9 +18,9 @@ from test_numbers import KINDS, a_zero_beside_a_large_sum, weights_beside_empty_
 
 from pyrogram.charts import projective
 from pyrogram.recursion import InvalidRecursion, recursion
-from pyrogram.recursion.calling.sentences import Sentences
-from pyrogram.recursion.running.on_tensors import Given, TensorProgram
-from pyrogram.recursion.running.program import Program
+from pyrogram.recursion.emit.sentences import Sentences
+from pyrogram.recursion.run.on_tensors import Given, TensorProgram
+from pyrogram.recursion.run.program import Program
 
 Array = Any
 LENGTHS = [5, 4, 3, 1, 2, 5, 5, 3, 4]

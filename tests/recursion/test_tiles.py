@@ -15,13 +15,13 @@ from pages import PAGES, Page
 
 from pyrogram import CFG
 from pyrogram.recursion import InvalidRecursion, Recursion, recursion
-from pyrogram.recursion.calling.sentences import Sentences
-from pyrogram.recursion.emit.engine import LanesEngine, fits_lanes
+from pyrogram.recursion.code import objects
+from pyrogram.recursion.code.registers import tile_of_sums
 from pyrogram.recursion.emit.gauge import rules_of_words
-from pyrogram.recursion.logs.engine import ScalarEngine
-from pyrogram.recursion.machine import objects
-from pyrogram.recursion.machine.registers import tile_of_sums
-from pyrogram.recursion.running.program import Program
+from pyrogram.recursion.emit.sentences import Sentences
+from pyrogram.recursion.run.engine import LanesEngine, fits_lanes
+from pyrogram.recursion.run.program import Program
+from pyrogram.recursion.run.scalar_engine import ScalarEngine
 
 TOLERANCE = {"float64": 1e-10, "float32": 3e-4}
 WITH_SYMBOLS = [page for page in PAGES if LanesEngine(page.make()).has_symbols and Program(page.make()).in_many]

@@ -15,10 +15,10 @@ from test_tiles import several
 
 from pyrogram.charts.hmm import chain
 from pyrogram.recursion import Recursion
-from pyrogram.recursion.calling.sentences import Sentences
-from pyrogram.recursion.emit.engine import LanesEngine, plain_tables
-from pyrogram.recursion.logs.engine import ScalarEngine
-from pyrogram.recursion.running.program import Program
+from pyrogram.recursion.emit.sentences import Sentences
+from pyrogram.recursion.run.engine import LanesEngine, plain_tables
+from pyrogram.recursion.run.program import Program
+from pyrogram.recursion.run.scalar_engine import ScalarEngine
 
 WITH_SYMBOLS = [page for page in PAGES if LanesEngine(page.make()).has_symbols and Program(page.make()).in_many]
 LENGTHS = [4, 1, 3, 2, 5, 4, 4, 2, 1, 1, 3]

@@ -17,10 +17,10 @@ from test_corners import CORNERS
 from torch import Tensor
 
 from pyrogram.recursion import InvalidRecursion, Recursion, recursion
-from pyrogram.recursion.calling.sentences import Sentences
-from pyrogram.recursion.logs.engine import ScalarEngine
-from pyrogram.recursion.tensors.engine import TorchEngine
-from pyrogram.recursion.tensors.semirings import Logarithms
+from pyrogram.recursion.emit.sentences import Sentences
+from pyrogram.recursion.run.scalar_engine import ScalarEngine
+from pyrogram.recursion.torch.engine import TorchEngine
+from pyrogram.recursion.torch.semirings import Logarithms
 
 LENGTHS = [4, 1, 3, 2, 3]
 by_page = pytest.mark.parametrize("page", PAGES, ids=str)

@@ -3,7 +3,7 @@
 """Turns of compiled loops over the sentences of a batch, on as many threads as torch uses.
 
 The kernels release the interpreter lock, so ordinary threads run them side by side, see
-:mod:`pyrogram.recursion.machine.threads`.
+:mod:`pyrogram.recursion.code.threads`.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from pyrogram.recursion.machine.threads import run_workers
+from pyrogram.recursion.code.threads import run_workers
 
 __all__ = ["run_workers", "take"]
 

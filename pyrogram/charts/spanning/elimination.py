@@ -23,7 +23,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from pyrogram.recursion.tensors.semirings import Logarithms
+from pyrogram.recursion.torch.semirings import Logarithms
 
 _sum = Logarithms().total
 

@@ -20,9 +20,9 @@ from torch import Tensor
 
 from pyrogram.charts.checks import check_size
 from pyrogram.charts.projective import Engine, by_torch, flatten, shaped
-from pyrogram.recursion.calling.sentences import Sentences
-from pyrogram.recursion.running.on_tensors import Given, SumsOnTensors
-from pyrogram.recursion.tensors.engine import SumsInTorch
+from pyrogram.recursion.emit.sentences import Sentences
+from pyrogram.recursion.run.on_tensors import Given, SumsOnTensors
+from pyrogram.recursion.torch.engine import SumsInTorch
 
 from . import arborescences, elimination, lanes, walks
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ..machine.expressions import Expression, fma, greatest
+from ..code.expressions import Expression, fma, greatest
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,14 @@ f += out[i] - f[i]
 
 from __future__ import annotations
 
-from ..calling.replacements import COUNTS
-from ..calling.sentence_events import CELL
-from ..calling.sentence_layout import ENDS
-from ..machine.expressions import Array, Expression, Name, fma, lane, value
-from ..machine.statements import Function
+from ..code.expressions import Array, Expression, Name, fma, lane, value
+from ..code.statements import Function
 from ..rules.recursions import Recursion
 from .driver import INF, LOG_Z
 from .logarithms import gather, log_of_lanes
+from .replacements import COUNTS
+from .sentence_events import CELL
+from .sentence_layout import ENDS
 from .sweeps import ELEMENTS, NATS, NUMBERS, PLACES, SWEEP, Sweeps, Weighing
 
 OWN, OUT = Array("own", "real"), Array("out", "real")

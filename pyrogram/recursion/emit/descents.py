@@ -18,20 +18,20 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable
 
-from ..calling.agenda import WAY_DOWN, Agenda
-from ..calling.rows import make_chains
-from ..calling.traces import trace_parameters, write_weight
-from ..logs.derivations import choose_in_proportion
-from ..logs.instances import Enumeration
-from ..machine.expressions import Array, Expression, Name, equal, lane, negated, select, value
-from ..machine.random_bits import seed_stream
-from ..machine.statements import Function
+from ..code.expressions import Array, Expression, Name, equal, lane, negated, select, value
+from ..code.random_bits import seed_stream
+from ..code.statements import Function
 from ..rules.cells import Term
 from ..rules.language import Ref
+from .agenda import WAY_DOWN, Agenda
 from .arithmetic import LOGS
+from .derivations import choose_in_proportion
 from .driver import INF, LOG_Z, Blocks
 from .grids import place
+from .instances import Enumeration
 from .numbers import EXPONENTS, MARKED, Pair
+from .rows import make_chains
+from .traces import trace_parameters, write_weight
 from .weights import GAUGE, MEMORY, NUMBERS
 
 _OWN: list[Array | Name] = [Name("batch", "int"), *WAY_DOWN]

@@ -8,9 +8,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 
-from ..calling.layout import Layout
-from ..calling.sentence_layout import SentenceLayout
-from ..machine.expressions import (
+from ..code.expressions import (
     Array,
     Expression,
     Name,
@@ -30,7 +28,7 @@ from ..machine.expressions import (
     value,
     with_lane,
 )
-from ..machine.statements import Code, Function
+from ..code.statements import Code, Function
 from ..rules.lowering import lower
 from ..rules.products import Products, with_given, with_products
 from ..rules.recursions import Recursion
@@ -40,10 +38,12 @@ from .exponentials import Exponentials
 from .gauge import Growth, with_gauge
 from .grids import Sums
 from .inside import Inside
+from .layout import Layout
 from .limits import GOAL, ITEM, Extremes, FactorCounts, items_and_weights, set_limits
 from .numbers import EXPONENTS, MANTISSAS, MARKED, Numbers, PairNumbers, PlainNumbers, Range, log2_of
 from .outside import Outside
 from .powers import DRIFT, Powers
+from .sentence_layout import SentenceLayout
 from .tables import Tables
 from .weights import GAUGE, MEMORY, NUMBERS, WeightCells
 

@@ -14,9 +14,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from ..calling.layout import Layout
-from ..machine.expressions import Array, Expression, Name, equal, fill, greatest, least, negated, value
-from ..machine.statements import Code
+from ..code.expressions import Array, Expression, Name, equal, fill, greatest, least, negated, value
+from ..code.statements import Code
 from ..rules.cells import Loop, names_in
 from ..rules.language import Constant, Position, Ref, Variable, Word
 from ..rules.lowering import lower
@@ -24,6 +23,7 @@ from ..rules.products import Products
 from .arithmetic import REALS, Arithmetic
 from .gauge import with_gauge
 from .grids import place
+from .layout import Layout
 from .regions import Region, by_axes, regions_of
 from .tables import Tables
 from .weights import GAUGE, MEMORY, NUMBERS, WeightCells

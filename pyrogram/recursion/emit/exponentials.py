@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..machine.expressions import (
+from ..code.expressions import (
     Expression,
     Name,
     exponent_of,
@@ -21,7 +21,7 @@ from ..machine.expressions import (
     rounded,
     select,
 )
-from ..machine.statements import Code
+from ..code.statements import Code
 from .elements import Elements
 from .limits import Extremes
 from .numbers import EXPONENTS, MANTISSAS, MARKED, Range, any_of

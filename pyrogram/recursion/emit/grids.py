@@ -26,11 +26,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
-from ..calling.layout import Layout
-from ..machine.expressions import Array, Expression, Name, fill, greatest, least, value, within
-from ..machine.statements import Code
+from ..code.expressions import Array, Expression, Name, fill, greatest, least, value, within
+from ..code.statements import Code
 from ..rules.cells import Loop
 from ..rules.language import Bound, Constant, Entry, Place, Position, Symbol, Variable
+from .layout import Layout
 from .limits import ITEM
 from .numbers import Number, Numbers, any_of
 from .weights import MEMORY, PITCH

@@ -7,13 +7,22 @@ derivations are put back and then replaced one by one. A proposal depends on no 
 replacement is a step of an independence sampler for P(t_i | t^-i), whose ratio sees the batch's other derivations as
 they are by then: exact.
 
-A derivation is a row of events of the corpus, padded with -1; see :mod:`~pyrogram.recursion.calling.replacements`.
+A derivation is a row of events of the corpus, padded with -1; see :mod:`~pyrogram.recursion.emit.replacements`.
 """
 
 from __future__ import annotations
 
-from ..calling.agenda import WAY_DOWN
-from ..calling.replacements import (
+from ..code.expressions import Array, Expression, Name, equal, log, negated, select, value
+from ..code.random_bits import seed_stream, uniform
+from ..code.statements import Function
+from ..rules.language import Ref
+from ..rules.recursions import Recursion
+from .agenda import WAY_DOWN
+from .descents import Draws
+from .driver import LOG_Z
+from .exponentials import exp_of_lanes
+from .logarithms import log_of_lanes
+from .replacements import (
     ENTRIES,
     LOG_Q,
     LOG_U,
@@ -25,18 +34,9 @@ from ..calling.replacements import (
     WIDTH,
     Replacements,
 )
-from ..calling.rows import make_chains
-from ..calling.traces import write_positions, write_weight
-from ..machine.expressions import Array, Expression, Name, equal, log, negated, select, value
-from ..machine.random_bits import seed_stream, uniform
-from ..machine.statements import Function
-from ..rules.language import Ref
-from ..rules.recursions import Recursion
-from .descents import Draws
-from .driver import LOG_Z
-from .exponentials import exp_of_lanes
-from .logarithms import log_of_lanes
+from .rows import make_chains
 from .sweeps import NUMBERS, PLACES, SWEEP, Sweeps, Weighing
+from .traces import write_positions, write_weight
 
 SLOTS = Array("slots", "int32")  # of all numbers of the sentences of a block, their places among those that are kept
 EVENTS = Array("events", "int32")  # as the places of numbers, but of events where these are of entries

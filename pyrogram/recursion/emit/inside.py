@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from ..machine.expressions import Expression, Name, any_lane, equal, fill, greatest, least, value
-from ..machine.statements import Code
+from ..code.expressions import Expression, Name, any_lane, equal, fill, greatest, least, value
+from ..code.statements import Code
 from ..rules.cells import CellClass, Head, Term, symbols_in
 from ..rules.language import Ref, Variable
 from ..rules.lowering import may_be_here

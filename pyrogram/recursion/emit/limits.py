@@ -9,8 +9,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..machine.expressions import Expression, Name, Type, fill, greatest, least, like, power_of_two, select
-from ..machine.statements import Code
+from ..code.expressions import Expression, Name, Type, fill, greatest, least, like, power_of_two, select
+from ..code.statements import Code
 from ..rules.language import Ref
 from .numbers import MOST_ADJOINT, Range
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 
-from ..machine.expressions import (
+from ..code.expressions import (
     VECTOR,
     Array,
     Expression,
@@ -18,7 +18,7 @@ from ..machine.expressions import (
     select,
     with_lane,
 )
-from ..machine.statements import Code
+from ..code.statements import Code
 
 _TINY = 2.2250738585072014e-308
 # log m = 2 artanh(s), s = (m - 1) / (m + 1), |s| <= 0.1716: the first dropped term is 0.0295**11 / 23 = 6e-19.

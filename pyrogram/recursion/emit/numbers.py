@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from ..machine.expressions import (
+from ..code.expressions import (
     Array,
     Expression,
     Name,
@@ -31,7 +31,7 @@ from ..machine.expressions import (
     scaled,
     select,
 )
-from ..machine.statements import Code
+from ..code.statements import Code
 from .arithmetic import LOGS, Arithmetic
 from .weights import MEMORY
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from ..machine.expressions import Expression, Name, fill, greatest, least, select, value
+from ..code.expressions import Expression, Name, fill, greatest, least, select, value
 from ..rules.cells import CellClass, Head, Loop, Term
 from ..rules.language import Position, Ref, Variable
 from .grids import Factor, Grid, Held, Known, Steps, Target

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from ..machine.expressions import Expression, Name, fill, greatest, least, log, power_of_two, real, rounded, value
+from ..code.expressions import Expression, Name, fill, greatest, least, log, power_of_two, real, rounded, value
 from ..rules.language import Variable
 from .elements import Elements
 from .gauge import Growth

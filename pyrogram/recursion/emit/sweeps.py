@@ -4,7 +4,7 @@
 
 A batch's sentences see each other as they were before it. A block of its sentences is done in lanes: the weights of a
 sentence are ratios of counts without its own, made once for every event that can occur in it
-(:mod:`~pyrogram.recursion.calling.sentence_events`), and go into its lane from there. No arc or rule takes a logarithm
+(:mod:`~pyrogram.recursion.emit.sentence_events`), and go into its lane from there. No arc or rule takes a logarithm
 or a division. With one lane a block is a sentence, and numbers are gone through one by one.
 
 Weights may be *tied*: several events are one entry of a multinomial, which is what is counted. Then places of the
@@ -16,10 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ..calling.replacements import ALPHA, COUNTS
-from ..calling.sentence_events import CELL
-from ..calling.sentence_layout import ENDS, SentenceLayout
-from ..machine.expressions import (
+from ..code.expressions import (
     Array,
     Element,
     Expression,
@@ -37,6 +34,9 @@ from ..rules.recursions import Recursion
 from .driver import LOG_Z, Blocks
 from .elements import STARTS
 from .logarithms import gather
+from .replacements import ALPHA, COUNTS
+from .sentence_events import CELL
+from .sentence_layout import ENDS, SentenceLayout
 
 NUMBERS = Array("numbers", "element")
 PLACES = Array("places", "int32")

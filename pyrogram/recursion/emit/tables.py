@@ -19,15 +19,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
-from ..calling.layout import Layout
-from ..machine.expressions import Array, Expression, Name, value
-from ..machine.registers import tile_of_sums
-from ..machine.statements import Code
+from ..code.expressions import Array, Expression, Name, value
+from ..code.registers import tile_of_sums
+from ..code.statements import Code
 from ..rules.bounds import Bounds
 from ..rules.cells import CellClass, Cells, I, Inner, J, Term
 from ..rules.language import Constant, Entry, Position, Ref, Size, Symbol, Variable
 from .arithmetic import REALS, Arithmetic
 from .grids import TILE, Grid, Sums
+from .layout import Layout
 from .numbers import PlainNumbers
 from .plan import CellSum, plan_of
 from .regions import axis_bounds

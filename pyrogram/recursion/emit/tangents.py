@@ -13,8 +13,8 @@ import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..machine.expressions import Array, Expression, Name, equal, fill, greatest, least, select, value
-from ..machine.statements import Code
+from ..code.expressions import Array, Expression, Name, equal, fill, greatest, least, select, value
+from ..code.statements import Code
 from ..rules.language import Ref
 from .driver import LogCounts
 from .numbers import MOST_ADJOINT, Number, Numbers

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from ..machine.expressions import (
+from ..code.expressions import (
     VECTOR,
     Array,
     Expression,

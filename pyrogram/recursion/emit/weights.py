@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from ..machine.expressions import Array, Name
+from ..code.expressions import Array, Name
 from ..rules.language import Constant, Position, Ref, Symbol, Word
 
 MEMORY = Array("memory", "lanes")

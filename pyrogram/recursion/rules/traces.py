@@ -3,7 +3,7 @@
 """Derivations as rows of numbers: which weights are met on the way down from the goal, the leftmost item first.
 
 That is what compiled code writes of the derivations that it finds or draws, see
-:mod:`pyrogram.recursion.logs.derivations`. Here a row is read again, and all rows are listed. It is Python, item by
+:mod:`pyrogram.recursion.emit.derivations`. Here a row is read again, and all rows are listed. It is Python, item by
 item, and asks the order and the ranges of :mod:`.cells`.
 
 A row is read as a text is by a parser that goes from the top down: ``ends(item, t)`` are the places at which the events

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from ..machine.expressions import Array, Expression, Name, value
-from ..machine.statements import Code, Function
+from ..code.expressions import Array, Expression, Name, value
+from ..code.statements import Code, Function
 from ..rules.cells import Cells
 from ..rules.language import Entry, Size
 from .layout import Layout

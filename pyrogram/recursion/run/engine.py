@@ -13,21 +13,21 @@ from typing import Any
 
 import numpy as np
 
-from ..calling.agenda import room
-from ..calling.checks import Checks
-from ..calling.functions import compiled
-from ..calling.layout import Layout
-from ..calling.sentences import PARTS, Sentences, strided
-from ..calling.traces import Trace, trace_values
-from ..machine.objects import Call, Compiled
-from ..machine.statements import Function
-from ..machine.threads import run_workers
+from ..code.objects import Call, Compiled
+from ..code.statements import Function
+from ..code.threads import run_workers
+from ..emit import descents, driver, tangents
+from ..emit.agenda import room
+from ..emit.layout import Layout
+from ..emit.sentences import PARTS, Sentences, strided
+from ..emit.tables import Tables
+from ..emit.traces import Trace, trace_values
 from ..rules.cells import CellClass, Cells, Term, symbols_in
 from ..rules.language import InvalidRecursion, Ref, Size, Word, _positions
 from ..rules.lowering import lower, may_be_here
 from ..rules.recursions import Recursion
-from . import descents, driver, tangents
-from .tables import Tables
+from .checks import Checks
+from .functions import compiled
 
 Numbers = Any  # a numpy array
 Values = Mapping[str, Any]  # of parameters, by name
@@ -151,7 +151,7 @@ class LanesEngine:
         """Log Z, and the weights in drawn derivations, shape ``(number, B, width)``.
 
         :param rows: number and width.
-        :param trace: numbers of the elements of tables, see :mod:`~pyrogram.recursion.calling.traces`.
+        :param trace: numbers of the elements of tables, see :mod:`~pyrogram.recursion.emit.traces`.
         """
         B, n, number = len(given.lengths), given.pitch - 1, rows[0]
         log_z = np.empty(B)

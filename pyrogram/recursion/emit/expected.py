@@ -8,16 +8,16 @@ one goes upwards again and adds them.
 
 from __future__ import annotations
 
-from ..calling.agenda import WAY_DOWN, Agenda
-from ..calling.layout import Layout
-from ..calling.rows import make_chains
-from ..calling.traces import trace_parameters, write_weight
-from ..machine.expressions import Array, Expression, Name, equal, exp, negated, select, value
-from ..machine.statements import Code, Function
+from ..code.expressions import Array, Expression, Name, equal, exp, negated, select, value
+from ..code.statements import Code, Function
 from ..rules.cells import CellClass, Cells, Term
 from ..rules.language import Ref
+from .agenda import WAY_DOWN, Agenda
 from .instances import Enumeration
-from .sums import CELLS, GIVEN, INF, SENTENCES, B, clear, goal, inside, log_weight, posteriors, sentences
+from .layout import Layout
+from .logs import CELLS, GIVEN, INF, SENTENCES, B, clear, goal, inside, log_weight, posteriors, sentences
+from .rows import make_chains
+from .traces import trace_parameters, write_weight
 
 GAINS = Array("gains", "real")  # the greatest sums of items
 

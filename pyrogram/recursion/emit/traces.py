@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ..machine.expressions import Array, Expression, Name, value
-from ..machine.statements import Code
+from ..code.expressions import Array, Expression, Name, value
+from ..code.statements import Code
 from ..rules.language import Ref, Word
 from .layout import Layout
 

@@ -10,8 +10,8 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ..machine import kernels, llvm, objects, ptx
-from ..machine.statements import Function
+from ..code import kernels, llvm, objects, ptx
+from ..code.statements import Function
 from ..rules.recursions import Recursion
 
 

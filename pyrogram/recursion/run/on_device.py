@@ -9,10 +9,10 @@ import functools
 import torch
 from torch import Tensor
 
-from ..calling.traces import Trace
-from ..device.engine import DeviceEngine
-from ..device.launching import Launcher
-from ..tensors.given import Given
+from ..emit.traces import Trace
+from ..torch.given import Given
+from .device_engine import DeviceEngine
+from .launching import Launcher
 from .program import Program
 
 

@@ -13,12 +13,12 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from ..calling.layout import Layout
-from ..machine.expressions import Array, Expression, Name, Number, equal, exp, log, negated, select, take, value
-from ..machine.statements import Code, For, Function
+from ..code.expressions import Array, Expression, Name, Number, equal, exp, log, negated, select, take, value
+from ..code.statements import Code, For, Function
 from ..rules.cells import CellClass, Cells, Head, Term
 from ..rules.language import Constant, Entry, Ref
 from .instances import Enumeration, needs_accumulation
+from .layout import Layout
 
 INF = Number(math.inf, "real")
 CELLS = Array("chart", "real")  # values of items

@@ -10,16 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..calling.agenda import FURTHER, WAY_DOWN, Agenda
-from ..calling.layout import Layout
-from ..calling.rows import make_chains
-from ..calling.traces import trace_parameters, write_weight
-from ..machine.expressions import Array, Expression, Name, equal, exp, negated, value
-from ..machine.random_bits import seed_stream, uniform
-from ..machine.statements import Code, Function
+from ..code.expressions import Array, Expression, Name, equal, exp, negated, value
+from ..code.random_bits import seed_stream, uniform
+from ..code.statements import Code, Function
 from ..rules.cells import CellClass, Cells, Term
+from .agenda import FURTHER, WAY_DOWN, Agenda
 from .instances import Enumeration
-from .sums import (
+from .layout import Layout
+from .logs import (
     CELLS,
     INF,
     SENTENCES,
@@ -31,6 +29,8 @@ from .sums import (
     num_symbols,
     sentences,
 )
+from .rows import make_chains
+from .traces import trace_parameters, write_weight
 
 
 def best(cells: Cells) -> Function:

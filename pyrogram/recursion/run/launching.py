@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..machine.kernels import WARP
-from ..machine.ptx import architecture_for
+from ..code.kernels import WARP
+from ..code.ptx import architecture_for
 
 _DRIVER = "cuda.bindings.driver"  # of the package cuda-python
 

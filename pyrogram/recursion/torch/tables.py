@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..calling.layout import Layout
+from ..emit.layout import Layout
 from ..rules.cells import Cells
 from ..rules.language import Bound, Constant, Entry, InvalidRecursion, Place, Position, Ref, Size, Variable, Word
 from .readable import readable

@@ -16,19 +16,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..calling.agenda import size_of_agenda
-from ..calling.functions import compiled, compiled_kernels
-from ..calling.layout import Layout
-from ..calling.rows import chains as chains_of_rows
-from ..calling.rows import size_of_chains
-from ..calling.traces import Trace, trace_parameters
-from ..machine.kernels import WARP
-from ..machine.objects import Compiled
-from ..machine.statements import Function
+from ..code.kernels import WARP
+from ..code.objects import Compiled
+from ..code.statements import Function
+from ..emit import threads
+from ..emit.agenda import size_of_agenda
+from ..emit.layout import Layout
+from ..emit.rows import chains as chains_of_rows
+from ..emit.rows import size_of_chains
+from ..emit.traces import Trace, trace_parameters
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
-from ..tensors.given import Given
-from . import threads
+from ..torch.given import Given
+from .functions import compiled, compiled_kernels
 from .launching import Launcher, Loaded
 
 _MAKERS = {"lanes": threads.log_counts, "draw": threads.draw, "best": threads.best}

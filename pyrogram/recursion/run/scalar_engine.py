@@ -10,20 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from ..calling.agenda import room
-from ..calling.checks import Checks
-from ..calling.functions import compiled
-from ..calling.layout import Layout
-from ..calling.sentences import PARTS, Numbers, Sentences, strided
-from ..calling.traces import Trace, trace_values
-from ..machine import objects
-from ..machine.threads import run_workers
+from ..code import objects
+from ..code.threads import run_workers
+from ..emit import derivations, expected, logs
+from ..emit.agenda import room
+from ..emit.layout import Layout
+from ..emit.sentences import PARTS, Numbers, Sentences, strided
+from ..emit.traces import Trace, trace_values
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
-from . import derivations, expected, sums
+from .checks import Checks
+from .functions import compiled
 
 _FUNCTIONS = {
-    "log_counts": sums.log_counts,
+    "log_counts": logs.log_counts,
     "best": derivations.best,
     "draw": derivations.draw,
     "most_expected": expected.most_expected,
@@ -31,7 +31,7 @@ _FUNCTIONS = {
 
 
 class ScalarEngine:
-    """One sentence at a time in logarithms, see :mod:`.sums`.
+    """One sentence at a time in logarithms, see :mod:`~pyrogram.recursion.emit.logs`.
 
     :param recursion: the rules.
     :param dtype: of the weights, ``float64`` or ``float32``.
@@ -77,7 +77,7 @@ class ScalarEngine:
     def best(self, given: Sentences, k: int, trace: Trace, width: int) -> tuple[Numbers, Numbers]:
         """Scores of the k best derivations, shape ``(k, B)``, and the weights in them, shape ``(k, B, width)``.
 
-        :param trace: numbers of the elements of tables, see :mod:`~pyrogram.recursion.calling.traces`.
+        :param trace: numbers of the elements of tables, see :mod:`~pyrogram.recursion.emit.traces`.
         """
         B = len(given.lengths)
         scores = np.empty((k, B))

@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Where compiled code finds the numbers of a sentence; :mod:`~pyrogram.recursion.calling.sentence_events` lays them."""
+"""Where compiled code finds the numbers of a sentence; :mod:`~pyrogram.recursion.emit.sentence_events` lays them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from ..machine.expressions import Array, Element, Expression, Name, value, within
-from ..machine.statements import Code
+from ..code.expressions import Array, Element, Expression, Name, value, within
+from ..code.statements import Code
 from ..rules.language import Constant, Ref
 from .layout import Layout, WeightTable
 from .sentence_events import CELL, WordAxes, direct_first
@@ -26,7 +26,7 @@ class SentenceLayout(Layout):
     :meth:`enter` has to be called wherever a sentence is chosen: it sets the variables that follow from u.
 
     :param rows: tables of events in which every event is a row.
-    :param repeated: see :class:`~pyrogram.recursion.calling.sentence_events.SentenceEvents`.
+    :param repeated: see :class:`~pyrogram.recursion.emit.sentence_events.SentenceEvents`.
     :param owned: whether rows have owners.
     :param listed: whether numbers of a sentence are left out; all of them have a place while it is at hand.
     """

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..calling.sentences import Sentences
+from ..emit.sentences import Sentences
 
 Numbers = Any  # a numpy array
 _COMPILED = {(True, torch.float32), (True, torch.float64)}

@@ -6,17 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ..emit.layout import Layout
+from ..emit.sentences import Sentences
 from ..rules.cells import Cells
 from ..rules.language import Constant, Entry, InvalidRecursion, Rule, Size, Symbol, Word, whole_numbers
 from ..rules.lowering import may_read_own_cell
-from .layout import Layout
-
-if TYPE_CHECKING:
-    from .sentences import Sentences
 
 Numbers = Any  # a numpy array
 

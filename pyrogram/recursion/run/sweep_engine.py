@@ -12,18 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from ..calling.agenda import room
-from ..calling.functions import compiled
-from ..calling.layout import Layout
-from ..calling.sentence_events import CELL, FewEvents, SentenceEvents, repeated_tables
-from ..calling.sentences import strided
-from ..machine.objects import Compiled
-from ..machine.statements import Function
+from ..code.objects import Compiled
+from ..code.statements import Function
+from ..emit import collapsed, driver, hastings
+from ..emit.agenda import room
+from ..emit.layout import Layout
+from ..emit.sentence_events import CELL, FewEvents, SentenceEvents, repeated_tables
+from ..emit.sentences import strided
+from ..emit.sweeps import Weighing
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
-from . import collapsed, driver, hastings
 from .engine import LONG, as_long_as, lines_of
-from .sweeps import Weighing
+from .functions import compiled
 
 Numbers = Any  # a numpy array
 

@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from ..machine.expressions import Array, Element, Expression, Name, equal, value, within
-from ..machine.statements import Code
+from ..code.expressions import Array, Element, Expression, Name, equal, value, within
+from ..code.statements import Code
 from ..rules.cells import Cells
 from ..rules.domains import last_read
 from ..rules.language import Constant, Entry, Place, Position, Ref, Size, Variable, Word

@@ -21,23 +21,23 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ..calling.layout import Layout
-from ..calling.rows import place_chains
-from ..emit.descents import BestDerivation, IndependentDraws
-from ..emit.driver import LOG_Z, Blocks, LogCounts
-from ..emit.elements import Elements
-from ..emit.gauge import with_gauge
-from ..emit.grids import TILE
-from ..emit.logarithms import log_of_lanes
-from ..emit.numbers import MARKED
-from ..emit.tables import Tables
-from ..emit.weights import WeightCells
-from ..machine.expressions import Array, Expression, Name, equal, fill, lane, negated, select
-from ..machine.kernels import THREAD, THREADS, Kernel
-from ..machine.statements import Code, Function
+from ..code.expressions import Array, Expression, Name, equal, fill, lane, negated, select
+from ..code.kernels import THREAD, THREADS, Kernel
+from ..code.statements import Code, Function
 from ..rules.language import Ref, Size
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
+from .descents import BestDerivation, IndependentDraws
+from .driver import LOG_Z, Blocks, LogCounts
+from .elements import Elements
+from .gauge import with_gauge
+from .grids import TILE
+from .layout import Layout
+from .logarithms import log_of_lanes
+from .numbers import MARKED
+from .rows import place_chains
+from .tables import Tables
+from .weights import WeightCells
 
 NUMBERS = Array("numbers", "element")
 _COUNT, _AGAIN = Name("count", "int"), Name("again", "int")

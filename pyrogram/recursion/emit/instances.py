@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
-from ..calling.agenda import here, in_class
-from ..calling.layout import Layout
-from ..calling.rows import chain
-from ..machine.expressions import Expression, Name, equal, greatest, least
-from ..machine.statements import Code
+from ..code.expressions import Expression, Name, equal, greatest, least
+from ..code.statements import Code
 from ..rules.cells import CellClass, Cells, Head, Term
 from ..rules.language import Bound, Entry, Position, Ref, Variable, Word
+from .agenda import here, in_class
+from .layout import Layout
+from .rows import chain
 
 
 @dataclass

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..machine.expressions import Array, Expression, Name, equal, greatest, log, select
-from ..machine.statements import Code
+from ..code.expressions import Array, Expression, Name, equal, greatest, log, select
+from ..code.statements import Code
 
 COUNTS, ALPHA = Array("counts", "real"), Array("alpha", "real")
 ROWS, PROPOSED = Array("rows", "int"), Array("trace", "int")  # of all sentences; of a batch

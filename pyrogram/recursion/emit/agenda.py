@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from ..machine.expressions import Array, Expression, Name, equal
-from ..machine.statements import Code
+from ..code.expressions import Array, Expression, Name, equal
+from ..code.statements import Code
 from ..rules.cells import CellClass, Cells
 from ..rules.language import Position, Ref, Variable
 from .rows import CHAINS, size_of_chains

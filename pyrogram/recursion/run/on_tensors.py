@@ -17,14 +17,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..calling.traces import Trace
-from ..device.launching import Launcher, launcher_for
+from ..emit.traces import Trace
 from ..rules.recursions import Recursion
-from ..tensors.engine import SumsInTorch, TorchEngine, derivatives
-from ..tensors.given import Given as Given
-from ..tensors.given import factors_of as factors_of
-from ..tensors.given import fits_compiled as fits_compiled
-from ..tensors.given import is_traced
+from ..torch.engine import SumsInTorch, TorchEngine, derivatives
+from ..torch.given import Given as Given
+from ..torch.given import factors_of as factors_of
+from ..torch.given import fits_compiled as fits_compiled
+from ..torch.given import is_traced
+from .launching import Launcher, launcher_for
 from .on_device import DeviceProgram
 from .program import Program
 

@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from ..calling.layout import Layout
-from ..calling.sentences import Sentences
-from ..calling.traces import Trace
-from ..emit.engine import LanesEngine, fits_lanes, plain_tables
-from ..logs.engine import ScalarEngine
+from ..emit.layout import Layout
+from ..emit.sentences import Sentences
+from ..emit.traces import Trace
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
+from .engine import LanesEngine, fits_lanes, plain_tables
+from .scalar_engine import ScalarEngine
 
 Numbers = Any  # a numpy array
 
@@ -118,7 +118,7 @@ class Program:
 
         Where there are fewer, scores are -inf and rows -1.
 
-        :param trace: numbers of the elements of tables, see :mod:`~pyrogram.recursion.calling.traces`.
+        :param trace: numbers of the elements of tables, see :mod:`~pyrogram.recursion.emit.traces`.
         """
         given = given.in_logarithms()
         if k > 1 or not self.in_many:
