@@ -12,7 +12,6 @@ from torch import Tensor
 from pyrogram.charts import hmm as chart
 from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size, checked_words
 from pyrogram.charts.hmm_sample import ancestral
-from pyrogram.charts.projective import shaped
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.state_sequence import StateSequence, check_states, state_counts
 from pyrogram.grammar import (
@@ -90,7 +89,7 @@ class HMM(Grammar):
         tables = self._tables(log_weights)
         if [t.dim() for t in tables] == [1, 2, 2]:
             flat = words if words.dim() == 2 else words.reshape(-1, words.shape[-1])
-            log_z = shaped(chart.program().log_partition(chart.prepare(*tables, flat)), words.shape[:-1])
+            log_z = chart.program().log_partition(chart.prepare(*tables, flat)).reshape(words.shape[:-1])
             # Compiled code looks for NaN.
             return log_z if fits_compiled(*tables) else self._keep_nan(log_z, log_weights)
         return StateSequence(*tables, words, validate_args=False).log_partition

@@ -216,8 +216,19 @@ class Outside(Pass):
 
     def _is_opened(self, f: Ref) -> bool:
         """Whether the adjoints of a factor are added up along with those of items."""
+        if f.is_item:
+            return not self._is_dead(f)
         w = weight_cells(f)
-        return f.is_item or (self.tables.is_counted(w) and not self.tables.is_plain(w))
+        return self.tables.is_counted(w) and not self.tables.is_plain(w)
+
+    def _is_dead(self, f: Ref) -> bool:
+        """Whether nobody reads the adjoints of an item: an axiom without weights that are counted."""
+        if len(f.positions) != 2 or f.positions[0].name != f.positions[1].name:
+            return False
+        width = f.positions[1].offset - f.positions[0].offset
+        heads = [h for c in self.fixed if c.width == width for h in c.heads if h.ref.table == f.table]
+        factors = [g for h in heads for t in h.terms for g in t.all_factors]
+        return bool(heads) and not any(g.is_item or self.tables.is_counted(weight_cells(g)) for g in factors)
 
     def _is_late_count(self, f: Ref) -> bool:
         """Whether a factor is a weight whose counts come later."""
