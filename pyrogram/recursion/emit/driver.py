@@ -386,7 +386,7 @@ class LogCounts(Blocks):
         code, elements, sums = self.code, self.elements, self.elements.tables.sums
         ref = elements.tables.plain(w)
         count = elements.tables.weight(ref, posterior=True)
-        with code.when(Name(f"out.{w.table}.b", "int") > 0):
+        with code.when(Name(f"out.{w.table}.b", "int") > 0), elements.rows([w], inward=False):
             for x, scale in self._possible():
                 with sums.loops((), count.variables):
                     elements.add(ref, NUMBERS[count.index({}) * self.lanes + x] * scale, part=True)
