@@ -45,7 +45,7 @@ FIRST = [
     *((name, "lanes") for name in ("dmv", "hmm", "dense grammar")),
     ("lists of rules", "draw"),
 ]
-SPILT = {"dmv of three valences": 64, "second-order chains": 64, "dmv and evidence": 40}  # bytes, nothing elsewhere
+SPILT = {"dmv of three valences": 32}  # bytes, nothing elsewhere
 SPILT_BY_COMPLETE = 320
 CASES = [
     pytest.param(name, what, dtype, marks=[] if (name, what) in FIRST and dtype == "float64" else pytest.mark.slow)

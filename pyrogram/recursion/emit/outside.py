@@ -88,7 +88,7 @@ class Outside(Pass):
             products.append((adjoints, self.factors(x.core), self._targets(x.core)))
         if products:
             with self.sums.loops([plan.range]):
-                self.sums.spread(tile, products, Known(known))
+                self.sums.spread(tile, products, {})
 
     def _targets(self, refs: Sequence[Ref], others: int = 0) -> list[Target]:
         """Where the adjoints of factors are added up.

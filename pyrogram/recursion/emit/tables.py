@@ -77,7 +77,7 @@ class Tables:
         planned = [] if rest is None or self.plan is None else [id(t) for h in rest.heads for t in h.terms]
         alone = [t for t in terms if t.inner is not None and id(t) not in planned]
         self.nodes = {id(t): Node(x, t.inner) for x, t in enumerate(alone) if t.inner is not None}
-        self.sides = {table: self._sides_of(table) for table in self.cells.sizes}
+        self.sides = {table: self.sides_of(table) for table in self.cells.sizes}
         """By rows, by columns, or both, the first of them what is read elsewhere."""
         self.families: dict[tuple[str, tuple[Index, ...]], list[WeightCells]] = {}
         """Tables in lanes, together those that take turns."""
@@ -109,7 +109,8 @@ class Tables:
                     found.append(bounds)
         return True
 
-    def _sides_of(self, table: str) -> tuple[Side, ...]:
+    def sides_of(self, table: str) -> tuple[Side, ...]:
+        """How an item is kept."""
         cores = [x.core for x in self.plan.sums] if self.plan is not None else []
         read = [f.positions for core in cores for f in core if f.is_item and f.table == table]
         found: list[Side] = ["row"] if any(low.name != "k" for low, _ in read) or not read else []

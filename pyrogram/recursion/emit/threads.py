@@ -36,7 +36,7 @@ from .layout import Layout
 from .logarithms import log_of_lanes
 from .numbers import MARKED
 from .rows import place_chains
-from .tables import Tables
+from .tables import Side, Tables
 from .weights import WeightCells
 
 NUMBERS = Array("numbers", "element")
@@ -58,6 +58,11 @@ class ThreadTables(Tables):
 
     def tile(self) -> tuple[int, int]:
         return 4, 4
+
+    def sides_of(self, table: str) -> tuple[Side, ...]:
+        """One for each item, for neighbours in memory are other threads'; two items share a square."""
+        names = [name for name, sizes in self.cells.sizes.items() if self.cells.arity[name] == 2 and not sizes]
+        return ("column",) if table in names[1::2] else ("row",)
 
     def place_numbers(self, code: Code, end: Expression) -> Expression:
         """Numbers are elsewhere."""
