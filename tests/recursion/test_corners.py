@@ -410,6 +410,52 @@ def a_constant_where_words_stand(p: Any) -> None:
     Z[()] += B[1, p.n] * a[0, 1]
 
 
+@corner
+def weights_that_stand_together(p: Any) -> None:
+    """Where one of them has no element, there is no rule."""
+    i, j = p.positions("i j")
+    A, Z = p.items("A Z")
+    u, v = p.weights("u v")
+    A[i, i] += 1
+    A[i, j] += A[i, j - 1] * u[i - 2, j] * v[i, j]
+    Z[()] += A[1, p.n] + A[2, p.n] * v[1, 2]
+
+
+@corner
+def spans_of_width_two_by_columns(p: Any) -> None:
+    """A sum at a cell of a width of its own reads that very cell, as the last of a column."""
+    i, j, k = p.positions("i j k")
+    A, C, Z = p.items("A C Z")
+    one = p.weights("one")
+    A[i, i] += one[i]
+    A[i, j] += A[i, k] * A[k + 1, j]
+    A[i, i + 2] += one[i]
+    C[i, j] += A[i, k] * A[k, j]
+    Z[()] += C[1, p.n]
+
+
+@corner
+def the_column_before(p: Any) -> None:
+    """A sum reads cells of the column before, up to its own row."""
+    i, j, k = p.positions("i j k")
+    B, Z = p.items("B Z")
+    one = p.weights("one")
+    B[i, i] += 1
+    B[i, j] += B[k, j - 1] * (i <= k)
+    Z[()] += B[1, p.n] * one[1]
+
+
+@corner
+def products_of_the_column_before(p: Any) -> None:
+    i, j, k = p.positions("i j k")
+    B, Z = p.items("B Z")
+    u = p.weights("u")
+    B[i, i] += 1
+    B[i, i + 1] += 1
+    B[i, j] += B[i, k] * B[k, j - 1] * u[i, j]
+    Z[()] += B[1, p.n]
+
+
 @pytest.mark.one_in(40)
 @pytest.mark.parametrize("page", CORNERS, ids=lambda page: page.__name__)
 def test_a_corner_of_the_language(page: Callable[[Any], None]) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from pages import PAGES, Page
 
 from pyrogram.charts.projective import first_order
 from pyrogram.charts.sibling import second_order
+from pyrogram.recursion import recursion
 from pyrogram.recursion.code import kernels, objects
 from pyrogram.recursion.code.expressions import Array, Name, log
 from pyrogram.recursion.code.statements import Code, Function
@@ -26,12 +28,25 @@ from pyrogram.recursion.run.device_engine import DeviceEngine
 from pyrogram.recursion.run.engine import LanesEngine, fits_lanes, plain_tables
 from pyrogram.recursion.torch.given import Given
 
+
+def _products_and_alone(p: Any) -> None:
+    """A table that is alone in one rule, and in products in others: their sizes are those of a thread."""
+    i, j, k = p.positions("i j k")
+    A, C, Z = p.items("A C Z")
+    one, u = p.weights("one u")
+    A[i, i] += one[i]
+    A[i, j] += A[i, k] * A[k + 1, j] * u[i, j] * one[j]
+    C[i, j] += A[i, k] * A[k, j] * u[i, j] * one[i]
+    Z[()] += C[1, p.n] * u[1, p.n]
+
+
 AT_ONCE = [page for page in PAGES if fits_lanes(page.make())]
 WITH_SYMBOLS = [page for page in AT_ONCE if LanesEngine(page.make()).has_symbols]
 TREES = [
     *(page for page in AT_ONCE if page not in WITH_SYMBOLS),
     Page("valence and stops", lambda: first_order(valences=2, stops=2)),
     Page("second order", second_order),
+    Page("weights alone and in products", recursion(_products_and_alone)),
 ]
 TOLERANCE = {"float64": 1e-12, "float32": 2e-5}
 CASES = [

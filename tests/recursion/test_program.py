@@ -292,6 +292,37 @@ def test_a_call_leaves_nothing_to_the_next_one(name: str) -> None:
         assert (again[0] == first[0]).all()
 
 
+@pytest.mark.parametrize("of_one_call", [True, False])
+def test_a_sentence_that_is_no_number_spoils_no_later_one(of_one_call: bool) -> None:
+    """Numbers with exponents in cells that empty sums read: they are in memory of their own."""
+
+    def page(p: Any) -> None:
+        i, j, k = p.positions("i j k")
+        C, Z = p.items("C Z")
+        one = p.weights("one")
+        C[i, j] += C[i, k] * C[k + 1, j] * C[i + 1, j] * one[j]
+        C[i, j] += one[j] * (i <= j)
+        Z[()] += C[1, p.n]
+
+    engine, order = LanesEngine(recursion(page)()), np.arange(16)
+    given = Sentences(np.repeat([17, 16], 8), {"one": np.random.default_rng(0).normal(size=(16, 18))}, {}, {}, {})
+    expected, _ = engine.log_counts(given, order)
+    spoilt = Sentences(given.lengths, {"one": given.weights["one"].copy()}, {}, {}, {})
+    spoilt.weights["one"][0] = np.nan
+    found, _ = engine.log_counts(spoilt, order)
+    if not of_one_call:
+        found, _ = engine.log_counts(given, order)
+    np.testing.assert_array_equal(found[of_one_call:], expected[of_one_call:])
+
+
+def test_counts_are_not_added_to_tables_of_another_type() -> None:
+    made = TREES["several roots"]()
+    given = sentences(made, [3, 2], "float32", 1.0)
+    into = {name: np.zeros(table.shape) for name, table in given.weights.items()}
+    with pytest.raises(ValueError, match="added to tables of float32"):
+        Program(made).log_counts(given, into=into)
+
+
 def as_constant(given: Sentences, name: str) -> Sentences:
     """A table as numbers that nobody counts."""
     numbers = np.exp(given.weights[name])

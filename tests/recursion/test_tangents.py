@@ -208,3 +208,12 @@ def test_recursions_that_are_done_one_by_one_have_none() -> None:
     given = Sentences(np.array([2]), weights, {"w": np.ones((1, 2), int)}, {}, {})
     with pytest.raises(ValueError, match="use TorchEngine"):
         program.tangents(given, weights)
+
+
+def test_a_direction_of_zeros_in_single_precision() -> None:
+    """It is read as float64, as all directions are."""
+    table = torch.randn(2, 8, 8, 1, dtype=torch.float32).requires_grad_()
+    log_z = projective.log_partition(table).sum()
+    (marginals,) = torch.autograd.grad(log_z, table, create_graph=True)
+    (found,) = torch.autograd.grad((marginals * 0.0).sum(), table)
+    assert (found == 0).all()

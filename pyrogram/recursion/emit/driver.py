@@ -288,12 +288,17 @@ class Blocks:
 
         A shorter sentence reads weights that it does not have, and multiplies them by empty sums.
         """
+        code, zero, marked = self.code, fill(0.0), MARKED > 0
         begin, end, total = (Name(name, "int") for name in ("weights.begin", "weights.end", "total"))
-        with self.code.when(MARKED > 0), self.code.loop("x", begin, end) as x:
+        with code.when(marked), code.loop("x", begin, end) as x:
             for array in (MEMORY, EXPONENTS):
-                self.code.put(array, x, fill(0.0))
-        with self.code.when(Name("spoilt", "int") > 0), self.code.loop("x", 0, total * self.areas) as x:
-            self.code.put(MEMORY, x, fill(0.0))
+                code.put(array, x, zero)
+        with code.when(Name("spoilt", "int") > 0):
+            with code.loop("x", 0, total * self.areas) as x:
+                code.put(MEMORY, x, zero)
+            with code.when(marked), code.loop("x", 0, total * self.areas) as x:
+                for array in (MANTISSAS, EXPONENTS):
+                    code.put(array, x, zero)
 
     def put_log_z(self) -> None:
         """Log Z of every lane; where it is no number, the sentence has left some that are none.

@@ -155,11 +155,11 @@ class Elements:
         That takes a sentence for every lane, all of one length if rows are of positions, and rows of at least eight
         numbers.
         """
-        if family[0] in self.whole:
-            rows = self._rows_of_symbols(family[0], inward)
-        else:
-            rows = self._rows_of_positions(family, inward)
-        with rows:
+        with ExitStack() as stack:
+            if family[0] in self.whole:
+                stack.enter_context(self._rows_of_symbols(family[0], inward))
+            elif family[0] in self.regions:
+                stack.enter_context(self._rows_of_positions(family, inward))
             yield
 
     @contextmanager

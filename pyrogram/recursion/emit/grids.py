@@ -447,7 +447,7 @@ class Sums:
 
         :param last: an adjoint that is a factor, too.
         """
-        names = {name for steps in tile for name in steps}
+        names = {name for steps in tile for name in steps if name != "at.j"}  # columns have one order, together or not
 
         def varies(f: Factor) -> int:
             return len(names & f.names) if isinstance(f, Grid) else 0

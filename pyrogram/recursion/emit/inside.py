@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from ..code.expressions import Expression, Name, any_lane, equal, fill, greatest, least, value
+from ..code.expressions import Expression, Name, any_lane, equal, fill, greatest, least
 from ..code.statements import Code
 from ..rules.cells import CellClass, Head, Term, symbols_in
 from ..rules.language import Ref, Variable
@@ -40,12 +40,10 @@ class Pass:
         self.first = self.cells.first
         self.plan = tables.plan
 
-    def set_width(self) -> Expression:
-        """How many columns are done together: whole pairs."""
-        if self.plan is None:
-            return value(1)
-        cells = value(self.tables.CELLS // max(1, len(self.cells.sizes)))
-        return self.code.set("width", greatest(1, cells // greatest(N, 1) // 2) * 2)
+    @property
+    def width(self) -> int:
+        """How many columns are done together: the same for all lengths, for the order of additions follows from it."""
+        return 1 if self.plan is None else self.tables.COLUMNS
 
     @property
     def in_pairs(self) -> bool:
@@ -128,10 +126,9 @@ class Inside(Pass):
         code = self.code
         if self.in_range:
             self.sums.open_range()
-        width = self.set_width()
         start = code.set("start", self.first)
         with code.loop_while(start <= N):
-            end = code.set("end", least(start + width, N + 1))
+            end = code.set("end", least(start + self.width, N + 1))
             with code.loop("at.j", start, end):
                 for c in self.fixed:
                     with self.at_width(c):
@@ -142,7 +139,7 @@ class Inside(Pass):
                 for c in self.points:
                     with self.at_point(c):
                         self._cell(c)
-            code.set("start", start + width)
+            code.set("start", start + self.width)
         self._close()
 
     def _rest(self, cell: CellClass) -> None:
@@ -215,12 +212,11 @@ class Inside(Pass):
                 for term in terms:
                     with self.sums.where(term.guard):
                         self.sums.contract(grid, self.factors(term.factors), known=rows)
+            first, *others = self.tables.items(head.ref)
+            for other in others:  # of a table without symbols; the next head may read it
+                self.sums.numbers.put(other.index({}), self.sums.value(first, {}))
         for grid in self.grids(cell) if self.in_range else ():
             self.sums.look_at(grid)
-        for table in written:
-            first, *others = self.tables.items(next(h.ref for h in cell.heads if h.ref.table == table))
-            for other in others:  # of a table of a plan, without symbols
-                self.sums.numbers.put(other.index({}), self.sums.value(first, {}))
 
     def _overwrites(self, cell: CellClass, head: Head) -> bool:
         """Whether the first term of a head gives all of its cells a value."""

@@ -37,7 +37,7 @@ def items_and_weights(factors: Sequence[Ref]) -> tuple[int, int]:
 class Extremes:
     """The least and the greatest number of a kind in a block, and those that there may be.
 
-    :param kind: ``item`` or ``sum``.
+    :param kind: such as ``item``.
     :param type: of the numbers: lanes, or a vector.
     """
 

@@ -32,10 +32,9 @@ class Outside(Pass):
         self._clear()
         numbers.set("inverse", numbers.inverse(numbers.let(numbers.z())))  # no NaN from lanes without a sentence
         self._goal()
-        width = self.set_width()
-        start = code.set("start", self.first + (N - self.first) // width * width)
+        start = code.set("start", self.first + (N - self.first) // self.width * self.width)
         with code.loop_while(start >= self.first):
-            end = code.set("end", least(start + width, N + 1))
+            end = code.set("end", least(start + self.width, N + 1))
             with code.loop("at.j", end - 1, start - 1, -1):
                 for c in reversed(self.points):
                     with self.at_point(c):
@@ -46,7 +45,7 @@ class Outside(Pass):
                 for c in reversed(self.fixed):
                     with self.at_width(c):
                         self._cell(c)
-            code.set("start", start - width)
+            code.set("start", start - self.width)
         code.set("at.n", N)
         for c in self.points:
             last = Position("n") if c.width is None else Position("", c.least)

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from ..rules.cells import CellClass, Cells, Inner, Loop, renamed
+from ..rules.cells import CellClass, Cells, Inner, Loop, names_in, renamed
 from ..rules.language import Position, Ref
 
 K = Position("k")
@@ -73,9 +73,20 @@ class Plan:
 
     @property
     def in_pairs(self) -> bool:
-        """Whether two columns can be filled in one loop: if their ranges differ by one k at the end."""
+        """Whether two columns can be filled in one loop: if their ranges differ by one k at the end, and no item of the
+        second column's range may be the cell of the first.
+        """
         (low,), (high,) = self.range.low, self.range.high
-        return not self.sums or (low.name != "j" and high.name == "j")
+        in_order = low.name == "i" and high.name == "j"
+        return not self.sums or (in_order and not any(self._may_be_before(f) for x in self.sums for f in x.core))
+
+    def _may_be_before(self, f: Ref) -> bool:
+        """Whether a factor may be the cell (i, j - 1)."""
+        if not f.is_item:
+            return False
+        a, b = f.positions
+        above = {"i": a.offset, "k": a.offset + self.range.low[0].offset}.get(a.name, 0)
+        return above <= 0 and (b.name == "" or (b.name == "j" and b.offset == -1))
 
     def core_at_end(self, x: CellSum) -> tuple[Ref, ...]:
         """The factors of a sum at the last k of the range, which the column before has not."""
@@ -104,7 +115,8 @@ def plan_of(cells: Cells, cell: CellClass) -> Plan | None:
             if term.inner is not None:
                 inner = next(aligned)
                 if str(inner) not in found:
-                    shared = CellSum(len(found), inner.factors)
+                    # What all columns share is multiplied first.
+                    shared = CellSum(len(found), tuple(sorted(inner.factors, key=lambda f: "j" in names_in(f))))
                     found[str(inner)] = shared, inner
                     made.steps.append(shared)
                 shared = found[str(inner)][0]
@@ -178,4 +190,4 @@ def _split(made: Plan, cell: CellClass, found: list[tuple[CellSum, Inner]]) -> N
         (low,), (high,) = inner.loops[0].low, inner.loops[0].high
         places = [low + t for t in range(first.offset - low.offset)]
         places += [last + 1 + t for t in range(high.offset - last.offset)]
-        shared.ends = [tuple(renamed(f, {"k": k}) for f in inner.factors) for k in places]
+        shared.ends = [tuple(renamed(f, {"k": k}) for f in shared.core) for k in places]

@@ -3,8 +3,7 @@
 """Where items, adjoints, sums and weights lie in the memory of lanes.
 
 An item is kept by rows (i, j), by columns (j, i), or both, as the sums of a plan over k read it. So neighbours in k are
-neighbours in memory, and the adjoints that a row adds up are not those of a column: the order of additions is the same
-however many columns are done together.
+neighbours in memory.
 
 The symbols of an item at (i, j) are neighbours. Weights have their positions first: ``emit[x, w[j]]`` is at (j, x) of
 the table ``emit[all, *]``. Tables that differ only in constant symbols, ``arc[*, *, 0]`` and ``arc[*, *, 1]``, take
@@ -61,7 +60,7 @@ class Tables:
     arithmetic: Arithmetic = REALS
     sums: Sums = field(init=False)
     SHARED: ClassVar[Array] = NUMBERS  # has the numbers that all sentences share
-    CELLS: ClassVar[int] = 256  # of columns that are filled together: a cache of 32 KB has them and their adjoints
+    COLUMNS: ClassVar[int] = 8  # of a plan that are filled together, so that they stay in the nearest cache
     PAIRS: ClassVar[bool] = True  # whether two columns may be filled in one loop
 
     def __post_init__(self) -> None:

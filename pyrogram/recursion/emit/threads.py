@@ -28,7 +28,7 @@ from ..rules.language import Ref, Size
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
 from .descents import BestDerivation, IndependentDraws
-from .driver import LOG_Z, Blocks, LogCounts
+from .driver import LOG_Z, Blocks, LogCounts, products_of
 from .elements import Elements
 from .gauge import with_gauge
 from .grids import TILE
@@ -48,7 +48,6 @@ class ThreadTables(Tables):
     """The memory of a thread."""
 
     SHARED: ClassVar[Array] = NUMBERS
-    CELLS: ClassVar[int] = 160
     PAIRS: ClassVar[bool] = False
 
     @property
@@ -180,8 +179,8 @@ def kernel(f: Function, shared: bool) -> Kernel:
 
 def size(recursion: Recursion, shared: bool) -> Function:
     """``size``: the number of cells that a thread needs."""
-    code, cells = Code(), with_gauge(lower(recursion, widen=True))
     layout = Layout(lower(recursion))
+    code, cells = Code(), with_gauge(lower(products_of(recursion, layout).recursion, widen=True))
     code.give(ThreadTables(cells, layout, 1, shared).place(code))
     return Function("size", layout.parameters(), code.body, "int")
 

@@ -81,16 +81,21 @@ def constraints(rule: Rule, first: int, domains: Mapping[str, Domain]) -> list[B
     for x in rule.positions:
         found += [*_ordered(Position("", first), Position(x)), *_ordered(Position(x), N)]
     for ref in (rule.head, *rule.factors):
-        for position in ref.positions:
-            found += [*_ordered(Position("", first if ref.is_item else 0), position), *_ordered(position, N)]
-        for symbol in ref.symbols:
-            if isinstance(symbol, Word):
-                found += [*_ordered(Position("", 1), symbol.position), *_ordered(symbol.position, N)]
+        found += bounds_of(ref, first)
     for ref in rule.items:
         if ref.table not in domains:
             return None
         found += within(ref, domains[ref.table])
     return found
+
+
+def bounds_of(ref: Ref, first: int) -> Iterator[Bound]:
+    """The constraints that a table, and the words that are its symbols, put on positions."""
+    for position in ref.positions:
+        yield from (*_ordered(Position("", first if ref.is_item else 0), position), *_ordered(position, N))
+    for symbol in ref.symbols:
+        if isinstance(symbol, Word):
+            yield from (*_ordered(Position("", 1), symbol.position), *_ordered(symbol.position, N))
 
 
 def last_read(rules: Sequence[Rule], first: int, domains: Mapping[str, Domain]) -> dict[str, tuple[int, ...]]:

@@ -22,7 +22,8 @@ from dataclasses import dataclass, replace
 
 from .bounds import Bounds
 from .cells import names_in, renamed, symbols_in
-from .language import Constant, Entry, Position, Ref, Rule, Variable, Word, _positions
+from .domains import bounds_of
+from .language import Bound, Constant, Entry, Position, Ref, Rule, Variable, Word, _positions
 from .recursions import Recursion, Table
 
 
@@ -88,7 +89,12 @@ def _with_product(rule: Rule, weights: tuple[Ref, ...], factors: dict[str, tuple
     name = " * ".join(map(str, parts))
     factors[name] = parts
     product = Ref(name, False, tuple(map(Position, names)), ())
-    return replace(rule, factors=(*before, product, *after, *rule.items), written=None)
+    return replace(rule, factors=(*before, product, *after, *rule.items), bounds=_bounds(rule, weights), written=None)
+
+
+def _bounds(rule: Rule, weights: Sequence[Ref]) -> tuple[Bound, ...]:
+    """Those of a rule that loses weights, which say where there are such."""
+    return (*rule.bounds, *(b for f in weights for b in bounds_of(f, 0)))
 
 
 def with_given(recursion: Recursion, given: frozenset[str]) -> Products:
@@ -119,7 +125,8 @@ def _with_given(made: Recursion, rule: Rule, given: frozenset[str], factors: dic
             product = Ref(" * ".join(map(str, parts)), False, tuple(map(Position, names)), tuple(symbols))
             factors[product.table] = parts
             made.tables[product.table] = Table(made, product.table, False, tuple(x.size for x in symbols))
-            return replace(rule, factors=(*(x for x in rule.factors if x not in (f, g)), product), written=None)
+            left = tuple(x for x in rule.factors if x not in (f, g))
+            return replace(rule, factors=(*left, product), bounds=_bounds(rule, (f, g)), written=None)
     return rule
 
 

@@ -127,6 +127,8 @@ class LanesEngine:
         # Nothing is multiplied without a scale, and each sentence has its own place.
         fixed = {"parts": parts, "with_counts": int(counts), "plain": int(scale is None)}
         outputs = {} if into is None else {name: table[None] for name, table in into.items()}
+        if any(table.dtype != self.dtype for table in outputs.values()):
+            raise ValueError(f"counts are added to tables of {self.dtype}, the type of the weights: make them such")
         for w in self.layout.events if counts and into is None else ():
             shape = given.weights[w.name].shape
             shape = (B, *shape[1:]) if by_sentence else shape

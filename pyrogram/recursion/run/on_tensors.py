@@ -293,7 +293,7 @@ class _LogPartition(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, on: SumsOnTensors, given: Given, *tables: Tensor) -> Tensor:
-        ctx.on, ctx.given, ctx.kept = on, given.with_weights([_NOTHING] * len(tables)), None
+        ctx.on, ctx.given = on, given.with_weights([_NOTHING] * len(tables))
         ctx.save_for_backward(*tables)
         log_z, counts = on.log_counts(given)
         ctx.kept = list(counts.values())
@@ -303,7 +303,7 @@ class _LogPartition(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Any) -> Any:
         (gradient,) = gradients
         tables = ctx.saved_tensors
-        kept, ctx.kept = ctx.kept, None
+        kept = ctx.__dict__.pop("kept", None)  # by one thread
         if is_traced(gradient):
             return (None, None, *_derivatives(ctx.on, ctx.given.with_weights(tables), [gradient]))
         if torch.is_grad_enabled():

@@ -109,7 +109,9 @@ class Program:
             given,
             longest_first(given.lengths),
             scale=scale,
-            directions={n: np.where(np.isfinite(x), x / unit, np.nan) for n, x in directions.items()},
+            directions={
+                n: np.where(np.isfinite(x), np.asarray(x, np.float64) / unit, np.nan) for n, x in directions.items()
+            },
         )
         return tangent * unit, {name: table * unit for name, table in found.items()}
 
