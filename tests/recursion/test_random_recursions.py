@@ -131,7 +131,10 @@ def check_tiles(page: Page, *widths: int) -> bool:
     order = np.argsort(-given.lengths, kind="stable")
     results = []
     for options, own in of_kinds(made, given):
-        results += [LanesEngine(made, **options, width=width).log_counts(own, order) for width in widths]
+        try:
+            results += [LanesEngine(made, **options, width=width).log_counts(own, order) for width in widths]
+        except InvalidRecursion:  # nor are rows that no derivation has
+            return False
     for found, compiled in results:
         np.testing.assert_allclose(found, log_z, rtol=1e-10, atol=1e-10, err_msg=str(made))
         for name, table in counts.items():

@@ -279,15 +279,10 @@ class Elements:
         return functools.reduce(lambda a, b: a & b, tests, value(True))
 
     def _low(self, loop: Loop) -> Expression:
-        first = place(loop.low[0])
-        for x in loop.low[1:]:
-            first = greatest(first, place(x))
-        return first
+        return functools.reduce(greatest, map(place, loop.low))
 
     def _high(self, loop: Loop) -> Expression:
-        last = place(loop.high[0])
-        for x in loop.high[1:]:
-            last = least(last, place(x))
+        last = functools.reduce(least, map(place, loop.high))
         if all(not x.name for x in loop.high):  # a position that shorter sentences do not have
             last = least(last, Name("at.n", "int"))
         return last

@@ -224,10 +224,6 @@ class Sums:
 
     # ------------------------------------------------------------------ loops
 
-    def at(self, x: Position) -> Expression:
-        """A position as a number."""
-        return place(x)
-
     def padded(self, size: int | str) -> Expression:
         """A number of symbols, in whole tiles."""
         if isinstance(size, int):
@@ -239,11 +235,8 @@ class Sums:
         """Loops over positions and then over symbols."""
         with ExitStack() as stack:
             for loop in loops:
-                low, high = self.at(loop.low[0]), self.at(loop.high[0])
-                for x in loop.low[1:]:
-                    low = greatest(low, self.at(x))
-                for x in loop.high[1:]:
-                    high = least(high, self.at(x))
+                low = functools.reduce(greatest, map(place, loop.low))
+                high = functools.reduce(least, map(place, loop.high))
                 stack.enter_context(self.code.loop(f"at.{loop.name}", low, high + 1))
             for v in symbols:
                 stack.enter_context(self.code.loop(f"sym.{v.name}", 0, self.layout.size(v.size)))
@@ -254,7 +247,7 @@ class Sums:
         """What is done if bounds hold."""
         with ExitStack() as stack:
             for b in guard:
-                stack.enter_context(self.code.when(self.at(Position(b.x)) <= self.at(Position(b.y, b.most))))
+                stack.enter_context(self.code.when(place(Position(b.x)) <= place(Position(b.y, b.most))))
             yield
 
     def _tiles(

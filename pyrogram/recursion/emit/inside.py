@@ -112,11 +112,6 @@ class Pass:
         """Whether the inside pass leaves the inner sum of a term to the outside pass: one for each point."""
         return cell.kind == "point" and self.is_direct(head, term) and bool(term.factors)
 
-    def grids(self, cell: CellClass, adjoint: bool = False) -> list[Grid]:
-        """All items of a cell."""
-        refs = {h.ref.table: h.ref for h in cell.heads}
-        return [self.tables.whole(ref, adjoint) for ref in refs.values()]
-
 
 class Inside(Pass):
     """Code that fills the chart."""
@@ -215,8 +210,8 @@ class Inside(Pass):
             first, *others = self.tables.items(head.ref)
             for other in others:  # of a table without symbols; the next head may read it
                 self.sums.numbers.put(other.index({}), self.sums.value(first, {}))
-        for grid in self.grids(cell) if self.in_range else ():
-            self.sums.look_at(grid)
+        for ref in {h.ref.table: h.ref for h in cell.heads}.values() if self.in_range else ():
+            self.sums.look_at(self.tables.whole(ref))
 
     def _overwrites(self, cell: CellClass, head: Head) -> bool:
         """Whether the first term of a head gives all of its cells a value."""

@@ -222,10 +222,6 @@ class Tables:
         """Rows and columns of sums that are formed at once."""
         return tile_of_sums()
 
-    def at(self, x: Position) -> Expression:
-        """A position as a number."""
-        return self.sums.at(x)
-
     def block(self, sizes: Sequence[Size]) -> Expression:
         """The number of cells for all symbols of some axes."""
         return self._cells(sizes, 0)
