@@ -73,6 +73,17 @@ def test_files_that_texts_name_are_there() -> None:
     assert not lost, "\n".join(lost)
 
 
+def test_lines_of_the_way_of_a_call_are_those_of_the_code() -> None:
+    """``file.py:12 name``: the function is defined on that line, or just below its decorators."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    found, path = re.findall(r"([\w/]*\.py)?:(\d+) (\w+)", text[text.index("**The way of a call.**") :]), Path()
+    assert len(found) > 12
+    for file, line, name in found:
+        path = ROOT / "pyrogram" / file if file else path
+        here = path.read_text(encoding="utf-8").splitlines()[int(line) - 1 : int(line) + 2]
+        assert any(f"def {name}(" in x for x in here), f"{path.relative_to(ROOT)}:{line} is not {name}"
+
+
 def test_a_file_that_is_not_there_is_found() -> None:
     text = "`a/b.py`, b.py, (no.py), `docs/c.md`, a.md, `a/`, `b/`, [x](../a/no.ipynb), {x}.py, NAME.py, no/c.md."
     assert list(missing(text, "/x/a/b.py\n/docs/c.md\n")) == ["no.py", "b/", "a/no.ipynb", "no/c.md"]
