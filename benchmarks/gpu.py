@@ -24,7 +24,7 @@ import torch
 from pyrogram.charts import cfg, hmm, projective
 from pyrogram.grammars import CFG, DMV
 from pyrogram.recursion import Recursion
-from pyrogram.recursion.emit.tables import Tables
+from pyrogram.recursion.emit.plan import plan_of
 from pyrogram.recursion.rules.lowering import lower
 from pyrogram.recursion.run.device_engine import DeviceEngine
 from pyrogram.recursion.run.launching import launcher_for
@@ -41,8 +41,11 @@ def bytes_of(recursion: Recursion, n: int, itemsize: int) -> float:
 
     A sum over k has n^3 / 6 terms. Inside reads each factor; outside reads it, and reads and writes its adjoint.
     """
-    scheduled = Tables(lower(recursion, widen=True)).scheduled
-    factors = sum(len(x.core) for s in scheduled if s.cell.kind == "span" for x in s.sums)
+    cells = lower(recursion, widen=True)
+    (rest,) = (c for c in cells.of("span") if c.width is None)
+    plan = plan_of(cells, rest)
+    assert plan is not None  # of trees
+    factors = sum(len(x.core) for x in plan.sums)
     return itemsize * 4 * factors * n**3 / 6
 
 

@@ -17,7 +17,6 @@ from pyrogram.recursion.code import kernels, ptx
 from pyrogram.recursion.emit import threads
 from pyrogram.recursion.run.engine import plain_tables
 
-MAKERS = {"lanes": threads.log_counts, "draw": threads.draw, "best": threads.best}
 DENSE = cfg_page.Form((("XXX", True), ("XXT", True), ("XTX", True), ("XTT", True), ("ZX", True)), 1, 0, 0)
 LISTS = cfg_page.Form((("XXX", False), ("XXT", False), ("XX", False), ("XT", False), ("ZXX", False)), 2, 0, 1)
 PROGRAMS = {
@@ -41,7 +40,7 @@ PROGRAMS = {
     "lists of rules": lambda: cfg_page.grammar(LISTS),
 }
 FIRST = [
-    *(("projective", what) for what in MAKERS),
+    *(("projective", what) for what in threads.KERNELS),
     *((name, "lanes") for name in ("dmv", "hmm", "dense grammar")),
     ("lists of rules", "draw"),
 ]
@@ -50,14 +49,14 @@ SPILT_BY_COMPLETE = 320
 CASES = [
     pytest.param(name, what, dtype, marks=[] if (name, what) in FIRST and dtype == "float64" else pytest.mark.slow)
     for name in PROGRAMS
-    for what in MAKERS
+    for what in threads.KERNELS
     for dtype in ("float64", "float32")
 ]
 ptxas = pytest.mark.skipif(shutil.which("ptxas") is None, reason="NVIDIA's assembler, ptxas, is not installed")
 
 
 def ptx_of(made: Recursion, what: str, dtype: str, architecture: str = "sm_90", complete: bool = False) -> bytes:
-    kernel = MAKERS[what](made, dtype, bool(plain_tables(made)))  # numbers are shared where they can be
+    kernel = threads.kernel(what, made, dtype, bool(plain_tables(made)))  # numbers are shared where they can be
     text = kernels.assembly([kernel], [threads.log()], dtype, dtype, "gpu", complete)
     return ptx.ptx_of(text, architecture)
 

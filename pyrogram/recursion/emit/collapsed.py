@@ -15,22 +15,16 @@ from __future__ import annotations
 
 from ..code.expressions import Array, Expression, Name, fma, lane, value
 from ..code.statements import Function
-from ..rules.recursions import Recursion
 from .driver import INF, LOG_Z
 from .logarithms import gather, log_of_lanes
 from .replacements import COUNTS
 from .sentence_events import CELL
 from .sentence_layout import ENDS
-from .sweeps import ELEMENTS, NATS, NUMBERS, PLACES, SWEEP, Sweeps, Weighing
+from .sweeps import ELEMENTS, NATS, NUMBERS, PLACES, SWEEP, Sweeps
 
 OWN, OUT = Array("own", "real"), Array("out", "real")
 DRAINED = Array("drained", "element")  # all numbers of the sentences of a block, where some are left out
 ENTROPIES = Array("entropies", "real")
-
-
-def collapsed_vb(recursion: Recursion, weighing: Weighing, lanes: int) -> Function:
-    """``collapsed_vb``: one sweep."""
-    return CollapsedSweep(recursion, weighing, lanes).function()
 
 
 class CollapsedSweep(Sweeps):

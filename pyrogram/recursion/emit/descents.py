@@ -148,8 +148,8 @@ class BestDerivation(Descents):
 
     arithmetic = LOGS
 
-    def function(self) -> Function:
-        """The function itself."""
+    def function(self, logs: bool = True) -> Function:
+        """The function itself; weights are logarithms."""
         code, b = self.code, Name("b", "int")
         self.chain_rows()
         with self.blocks():

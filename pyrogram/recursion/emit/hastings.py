@@ -16,7 +16,6 @@ from ..code.expressions import Array, Expression, Name, equal, log, negated, sel
 from ..code.random_bits import seed_stream, uniform
 from ..code.statements import Function
 from ..rules.language import Ref
-from ..rules.recursions import Recursion
 from .agenda import WAY_DOWN
 from .descents import Draws
 from .driver import LOG_Z
@@ -35,16 +34,11 @@ from .replacements import (
     Replacements,
 )
 from .rows import make_chains
-from .sweeps import NUMBERS, PLACES, SWEEP, Sweeps, Weighing
+from .sweeps import NUMBERS, PLACES, SWEEP, Sweeps
 from .traces import write_positions, write_weight
 
 SLOTS = Array("slots", "int32")  # of all numbers of the sentences of a block, their places among those that are kept
 EVENTS = Array("events", "int32")  # as the places of numbers, but of events where these are of entries
-
-
-def hastings(recursion: Recursion, weighing: Weighing, lanes: int) -> Function:
-    """``hastings``: one sweep. A sentence without derivations does not move."""
-    return HastingsSweep(recursion, weighing, lanes).function()
 
 
 class HastingsSweep(Sweeps, Draws):

@@ -140,37 +140,28 @@ class Threads(Blocks):
 
 
 class _Counts(Threads, LogCounts):
-    pass
+    """Log Z and posteriors."""
 
 
 class _Draws(Threads, IndependentDraws):
-    pass
+    """Independent derivations of each sentence, in proportion to their weights; and log Z."""
 
 
 class _Best(Threads, BestDerivation):
-    pass
+    """The derivation of greatest weight of each sentence, and its logarithm."""
 
 
-def log_counts(recursion: Recursion, dtype: str, shared: bool) -> Kernel:
-    """``lanes``: log Z and posteriors; weights are logarithms, but for numbers.
+KERNELS: dict[str, type[_Counts | _Draws | _Best]] = {"lanes": _Counts, "draw": _Draws, "best": _Best}
+
+
+def kernel(name: str, recursion: Recursion, dtype: str, shared: bool) -> Kernel:
+    """One of :data:`KERNELS`, with the sizes of all that a thread has for itself.
+
+    Weights are logarithms, but for numbers.
 
     :param shared: whether all sentences share the weights that know no position, as numbers.
     """
-    return kernel(_Counts(recursion, dtype, shared).function(logs=True), shared)
-
-
-def draw(recursion: Recursion, dtype: str, shared: bool) -> Kernel:
-    """``draw``: independent derivations of each sentence, in proportion to their weights; and log Z."""
-    return kernel(_Draws(recursion, dtype, shared).function(logs=True), shared)
-
-
-def best(recursion: Recursion, dtype: str, shared: bool) -> Kernel:
-    """``best``: the derivation of greatest weight of each sentence, and its logarithm; weights are logarithms."""
-    return kernel(_Best(recursion, dtype, shared).function(), shared)
-
-
-def kernel(f: Function, shared: bool) -> Kernel:
-    """A function of threads, with the sizes of all that each has for itself, and the numbers that all share."""
+    f = KERNELS[name](recursion, dtype, shared).function(logs=True)
     arrays = {p.name for p in f.parameters if isinstance(p, Array)}
     own = {name: size for name, size in _OWN.items() if name in arrays}
     sizes = [Name(size, "int") for size in dict.fromkeys(own.values())]

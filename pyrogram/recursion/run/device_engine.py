@@ -31,7 +31,6 @@ from ..torch.given import Given
 from .functions import compiled, compiled_kernels
 from .launching import Launcher, Loaded
 
-_MAKERS = {"lanes": threads.log_counts, "draw": threads.draw, "best": threads.best}
 _SHARE = 4  # of a device's memory that charts may take: one part in so many
 Values = dict[str, Tensor | int | float]
 
@@ -235,7 +234,7 @@ class DeviceEngine:
             module, parameters = compiled_kernels(
                 self.recursion,
                 f"{name} with numbers" if self.shared else name,
-                lambda: ([_MAKERS[name](self.recursion, self.dtype, self.shared)], [threads.log()]),
+                lambda: ([threads.kernel(name, self.recursion, self.dtype, self.shared)], [threads.log()]),
                 (self.dtype, self.dtype),
                 self.launcher.device.architecture,
                 complete,

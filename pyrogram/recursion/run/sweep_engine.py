@@ -14,8 +14,10 @@ import numpy as np
 
 from ..code.objects import Compiled
 from ..code.statements import Function
-from ..emit import collapsed, driver, hastings
+from ..emit import driver
 from ..emit.agenda import room
+from ..emit.collapsed import CollapsedSweep
+from ..emit.hastings import HastingsSweep
 from ..emit.layout import Layout
 from ..emit.sentence_events import CELL, FewEvents, SentenceEvents, repeated_tables
 from ..emit.sentences import strided
@@ -290,8 +292,9 @@ class SweepEngine:
 
     def _functions_of(self, name: str, lanes: int) -> list[Function]:
         """A sweep, and the function that says how much memory it needs."""
-        make = {"collapsed_vb": collapsed.collapsed_vb, "hastings": hastings.hastings}[name]
-        return [
-            make(self.recursion, self.weighing, lanes),
-            driver.size(self.recursion, lanes, self._layout, shared=False),
-        ]
+        kinds: dict[str, type[CollapsedSweep | HastingsSweep]] = {
+            "collapsed_vb": CollapsedSweep,
+            "hastings": HastingsSweep,
+        }
+        sweep = kinds[name](self.recursion, self.weighing, lanes).function()
+        return [sweep, driver.size(self.recursion, lanes, self._layout, shared=False)]
