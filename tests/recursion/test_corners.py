@@ -435,6 +435,17 @@ def spans_of_width_two_by_columns(p: Any) -> None:
 
 
 @corner
+def two_weights_at_each_split(p: Any) -> None:
+    """Each stands in one place, and the posterior of one must not be read as the weight that it was."""
+    i, j, k = p.positions("i j k")
+    A, Z = p.items("A Z")
+    u, v = p.weights("u v")
+    A[i, i] += 1
+    A[i, j] += A[i, k] * A[k + 1, j] * u[i, k, j] * v[i, k, j]
+    Z[()] += A[1, p.n]
+
+
+@corner
 def the_column_before(p: Any) -> None:
     """A sum reads cells of the column before, up to its own row."""
     i, j, k = p.positions("i j k")

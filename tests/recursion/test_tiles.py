@@ -459,3 +459,16 @@ def test_rows_of_a_table_that_a_product_adds_to() -> None:
     found = program.log_counts(given.with_constants({"bonus": bonus}))
     np.testing.assert_allclose(found[0], log_z, rtol=1e-10)
     np.testing.assert_allclose(found[1]["emission"], counts["emission"], rtol=1e-9, atol=1e-9)
+
+
+def test_shared_counts_have_nothing_of_a_sentence_that_is_no_number() -> None:
+    made = next(page for page in PAGES if page.name == "semi_markov").make()
+    given = random_sentences(Page("", lambda: made, dict(K=2)), made, [4] * 3, np.random.default_rng(0), shared=False)
+    shared = {name: table[:1] for name, table in given.weights.items() if name != "segment"}
+    given = replace(given, weights=given.weights | shared)
+    _, expected = Program(made).log_counts(given.only(np.arange(1, 3)))
+    given.weights["segment"][0] = np.nan
+    log_z, counts = Program(made).log_counts(given)
+    assert np.isnan(log_z[0]) and np.isfinite(log_z[1:]).all()
+    for name in shared:
+        np.testing.assert_allclose(counts[name], expected[name], rtol=1e-12)
