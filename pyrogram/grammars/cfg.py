@@ -19,7 +19,6 @@ from pyrogram.charts import cfg as chart
 from pyrogram.charts import leftmost
 from pyrogram.charts.cfg_rules import Matches
 from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size, checked_words
-from pyrogram.charts.projective import shaped
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.constraints import LeftmostDerivations
 from pyrogram.distributions.pcfg_derivation import PCFGDerivation
@@ -275,7 +274,7 @@ class CFG(Grammar):
         w, R = log_weights[BLOCK], len(self.rules)
         batch = broadcast_shapes(w.shape[:-1], words.shape[:-1])
         flat = w if w.dim() == 1 else w.expand(*batch, R).reshape(-1, R)
-        return shaped(chart.log_partition(flat, self.table, self.matches(words, batch)), batch)
+        return chart.log_partition(flat, self.table, self.matches(words, batch)).reshape(batch)
 
     def expected_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]:
         words = checked_inputs(self, log_weights, words, shared=True)

@@ -68,7 +68,7 @@ def test_a_random_recursion(seed: int) -> None:
         check(page)
 
 
-def check_lanes(page: Page) -> bool:
+def check_plain(page: Page) -> bool:
     """Whether the page is one for lanes, whose numbers are then compared."""
     made = page.make()
     if not fits_lanes(made):
@@ -94,14 +94,14 @@ def check_whole_rows(page: Page, made: Recursion) -> None:
         np.testing.assert_allclose(compiled[name], table, rtol=1e-9, atol=1e-9, err_msg=f"{name} in\n{made}")
 
 
-def test_random_recursions_in_lanes() -> None:
-    assert sum(check_lanes(page) for page in random_recursions([4, 7, 8], plain=True)) > 1
+def test_random_recursions_without_symbols() -> None:
+    assert sum(check_plain(page) for page in random_recursions([4, 7, 8], plain=True)) > 1
 
 
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("page", CORNERS, ids=lambda page: page.__name__)
-def test_corners_in_lanes(page: Callable[[Any], None]) -> None:
-    check_lanes(Page(page.__name__, recursion(page), SIZES, LISTS))
+def test_corners_without_symbols(page: Callable[[Any], None]) -> None:
+    check_plain(Page(page.__name__, recursion(page), SIZES, LISTS))
 
 
 def of_kinds(made: Recursion, given: Sentences) -> Iterator[tuple[dict[str, bool], Sentences]]:
@@ -118,7 +118,7 @@ def of_kinds(made: Recursion, given: Sentences) -> Iterator[tuple[dict[str, bool
         yield {"logs": False}, with_numbers(given.weights)
 
 
-def check_tiles(page: Page, *widths: int) -> bool:
+def check_symbols(page: Page, *widths: int) -> bool:
     """The same for pages with symbols, of weights by sentence and of weights that all sentences share; alone, too."""
     made = page.make()
     if not fits_lanes(made):
@@ -142,7 +142,7 @@ def check_tiles(page: Page, *widths: int) -> bool:
     return True
 
 
-def check_descents_in_tiles(page: Page) -> bool:
+def check_descents(page: Page) -> bool:
     """The same for best derivations and draws, which are few enough for a list."""
     made = page.make()
     if not fits_lanes(made):
@@ -178,31 +178,31 @@ def check_descents_in_tiles(page: Page) -> bool:
     return True
 
 
-def test_random_recursions_in_tiles() -> None:
-    assert sum(check_tiles(page, 8) for page in random_recursions([15, 36])) > 1
-    assert sum(check_descents_in_tiles(page) for page in random_recursions(range(5, 7))) > 0
+def test_random_recursions_with_symbols() -> None:
+    assert sum(check_symbols(page, 8) for page in random_recursions([15, 36])) > 1
+    assert sum(check_descents(page) for page in random_recursions(range(5, 7))) > 0
 
 
 @pytest.mark.one_in(40)
 @pytest.mark.parametrize("page", CORNERS, ids=lambda page: page.__name__)
-def test_corners_in_tiles(page: Callable[[Any], None]) -> None:
-    check_tiles(Page(page.__name__, recursion(page), SIZES, LISTS), 8)
-    check_descents_in_tiles(Page(page.__name__, recursion(page), SIZES, LISTS))
+def test_corners_with_symbols(page: Callable[[Any], None]) -> None:
+    check_symbols(Page(page.__name__, recursion(page), SIZES, LISTS), 8)
+    check_descents(Page(page.__name__, recursion(page), SIZES, LISTS))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(20))
-def test_a_thousand_random_recursions_in_tiles(block: int) -> None:
+def test_a_thousand_random_recursions_with_symbols(block: int) -> None:
     pages = list(random_recursions(range(1000 + 150 * block, 1150 + 150 * block)))
-    found = [check_tiles(page, 8, 1) for page in pages]
-    assert sum(found) > 4  # of 150 that fit tiles, and have a derivation for every length
-    assert sum(map(check_descents_in_tiles, pages)) > 4
+    found = [check_symbols(page, 8, 1) for page in pages]
+    assert sum(found) > 4  # of 150 that fit lanes, and have a derivation for every length
+    assert sum(map(check_descents, pages)) > 4
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(20))
-def test_a_thousand_random_recursions_in_lanes(block: int) -> None:
-    found = [check_lanes(page) for page in random_recursions(range(1000 + 90 * block, 1090 + 90 * block), plain=True)]
+def test_a_thousand_random_recursions_without_symbols(block: int) -> None:
+    found = [check_plain(page) for page in random_recursions(range(1000 + 90 * block, 1090 + 90 * block), plain=True)]
     assert sum(found) > 20  # of 90 that fit lanes
 
 

@@ -118,7 +118,7 @@ class Draws(Descents):
 class IndependentDraws(Draws):
     """Code for ``draw``."""
 
-    def function(self, logs: bool) -> Function:
+    def function(self, logs: bool = True) -> Function:
         """The function itself.
 
         :param logs: whether weights are logarithms.
@@ -148,7 +148,7 @@ class BestDerivation(Descents):
 
     arithmetic = LOGS
 
-    def function(self, logs: bool = True) -> Function:
+    def function(self) -> Function:
         """The function itself; weights are logarithms."""
         code, b = self.code, Name("b", "int")
         self.chain_rows()

@@ -338,7 +338,7 @@ class LogCounts(Blocks):
 
     name = "lanes"
 
-    def function(self, logs: bool) -> Function:
+    def function(self, logs: bool = True) -> Function:
         """The function itself.
 
         :param logs: whether weights are logarithms.

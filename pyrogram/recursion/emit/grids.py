@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Cells in lanes that have symbols for indices, and sums of products of them in tiles of registers.
+"""Cells in lanes, and sums of products of them, several at once in registers: a tile of symbols, or the sums of a plan.
 
 Before, for the states of a chain:
 
@@ -78,12 +78,6 @@ class Grid:
         """Variables that are rows of lists."""
         return {x.row for x in self.symbols if isinstance(x, Entry)}
 
-    @property
-    def names(self) -> frozenset[str]:
-        """The variables of its indices."""
-        positions = [*self.positions, *(x.position for x in self.symbols if isinstance(x, Place))]
-        return frozenset([*(f"at.{x.name}" for x in positions if x.name), *(f"sym.{x.name}" for x in self.variables)])
-
     def key(self, steps: Mapping[str, int]) -> Key:
         """The same for the same cell, some steps from the indices at hand."""
         positions = [(p.name, p.offset + steps.get(f"at.{p.name}", 0)) for p in self.positions]
@@ -117,12 +111,10 @@ class Held:
     """A number in a variable.
 
     :param adjoint: whether it is an adjoint.
-    :param items: as of a :class:`Grid`.
     """
 
     name: str
     adjoint: bool = False
-    items: int = 0
 
 
 @dataclass(frozen=True)
@@ -167,9 +159,9 @@ def _symbol(x: Symbol, steps: Mapping[str, int]) -> Expression:
     return value(x.value)
 
 
-def is_adjoint(f: Factor) -> bool:
-    """Whether a factor is an adjoint."""
-    return f.adjoint
+def meets_items(factors: Sequence[Factor]) -> bool:
+    """Whether the greatest value of a product is that of several items."""
+    return sum(f.items for f in factors if isinstance(f, Grid)) > 1
 
 
 def variables_of(factors: Sequence[Factor]) -> tuple[Variable, ...]:
@@ -211,6 +203,15 @@ class Sums:
         if f.of is not None:
             return self.numbers.adjoint(f.index(steps), f.index_of(steps))
         return self.numbers.load(f.index(steps))
+
+    def loaded(self, f: Factor, steps: Steps, known: Known) -> Number:
+        """The same, of what is known already or is from now on."""
+        if isinstance(f, Held):
+            return self.value(f, steps)
+        key = f.key(steps)
+        if key not in known:
+            known[key] = self.numbers.let(self.value(f, steps))
+        return known[key]
 
     def total(self, f: Grid, steps: Steps) -> Number:
         """A number that is added to, some steps from the indices at hand."""
@@ -409,7 +410,7 @@ class Sums:
                 parts = [factors[f] for f in target.factors]
                 for steps, adjoint in zip(tile, adjoints, strict=True):
                     for f in [*parts, *([] if target.weight is None else [target.weight])]:
-                        self.products([steps], [f], known=known)
+                        self.loaded(f, steps, known)
                     _, terms = found.setdefault(target.grid.key(steps), (target, []))
                     terms.append((steps, parts, adjoint))
         for target, terms in found.values():
@@ -417,7 +418,7 @@ class Sums:
             if target.weight is not None:
                 ((steps, parts, adjoint),) = terms
                 (count,) = self.products([steps], parts, known=known, last=adjoint)
-                (own,) = self.products([steps], [target.weight], known=known)
+                own = self.loaded(target.weight, steps, known)
                 self.numbers.put_posterior(target.grid.index(here), own, count)
                 continue
             total = self.total(target.grid, here)
@@ -440,25 +441,17 @@ class Sums:
 
         :param last: an adjoint that is a factor, too.
         """
-        names = {name for steps in tile for name in steps if name != "at.j"}  # columns have one order, together or not
+        tiled = {name for steps in tile for name in steps}
 
-        def varies(f: Factor) -> int:
-            return len(names & f.names) if isinstance(f, Grid) else 0
+        def varies(f: Factor) -> int:  # by its symbols; columns have one order, together or not
+            return sum(f"sym.{x.name}" in tiled for x in f.variables) if isinstance(f, Grid) else 0
 
         known = {} if known is None else known
-        numbers, large = self.numbers, sum(f.items for f in factors) > 1
-        ordered = sorted(factors, key=lambda f: (large and is_adjoint(f), varies(f)))
+        numbers, large = self.numbers, meets_items(factors)
+        ordered = sorted(factors, key=lambda f: (large and f.adjoint, varies(f)))
         found: list[Number] = []
         for place, steps in enumerate(tile):
-            values: list[Number] = []
-            for f in ordered:
-                if isinstance(f, Held):
-                    values.append(self.value(f, steps))
-                    continue
-                key = f.key(steps)
-                if key not in known:
-                    known[key] = numbers.let(self.value(f, steps))
-                values.append(known[key])
+            values = [self.loaded(f, steps, known) for f in ordered]
             values += [] if last is None else [last]
             product: Number = values[0] if values else numbers.one
             for v in values[1:-1]:

@@ -139,21 +139,18 @@ class Inside(Pass):
 
     def _rest(self, cell: CellClass) -> None:
         """Spans of any width, row by row."""
-        code, i = self.code, Name("at.i", "int")
-        with code.loop("at.i", END - 1 - cell.least, self.first - 1, -1):
+        code, plan = self.code, self.plan
+        with code.loop("at.i", END - 1 - cell.least, self.first - 1, -1) as i:
             begin = code.let(greatest(START, i + cell.least))
-            if self.plan is None:
+            if plan is None or not self.in_pairs:
                 with code.loop("at.j", begin, END):
-                    self._cell(cell)
-            elif not self.in_pairs:
-                with code.loop("at.j", begin, END):
-                    self._fill(self.plan, 1)
+                    self._cell(cell) if plan is None else self._fill(plan, 1)
             else:
                 with code.loop("at.j", begin, END, 2) as j:
                     with code.when(j + 1 < END):
-                        self._fill(self.plan, 2)
+                        self._fill(plan, 2)
                     with code.otherwise():
-                        self._fill(self.plan, 1)
+                        self._fill(plan, 1)
 
     def _fill(self, plan: Plan, count: int) -> None:
         """The cells (i, j), (i, j + 1), ... of a plan."""

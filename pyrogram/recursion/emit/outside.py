@@ -3,8 +3,8 @@
 """The outside pass: adjoints of log Z, and from them the posteriors of all weights.
 
 Cells are visited in the reverse of the order in which the inside pass filled them. A sum is formed again where its
-value is needed. Counts of weights that know no position come last: one sum over the cells of a column, or over all
-points, with the cells innermost, so that each count stays in a register.
+value is needed, if the inside pass has not kept it. Counts of weights that know no position come last: one sum over the
+cells of a column, or over all points, with the cells innermost, so that each count stays in a register.
 """
 
 from __future__ import annotations
@@ -54,15 +54,12 @@ class Outside(Pass):
         self._close()
 
     def _rest(self, cell: CellClass) -> None:
-        code, i = self.code, Name("at.i", "int")
-        with code.loop("at.i", self.first, END - cell.least):
+        code, plan = self.code, self.plan
+        with code.loop("at.i", self.first, END - cell.least) as i:
             begin = code.let(greatest(START, i + cell.least))
-            if self.plan is None:
+            if plan is None or not self.in_pairs:
                 with code.loop("at.j", END - 1, begin - 1, -1):
-                    self._cell(cell)
-            elif not self.in_pairs:
-                with code.loop("at.j", END - 1, begin - 1, -1):
-                    self._open_cells(self.plan, 1)
+                    self._cell(cell) if plan is None else self._open_cells(plan, 1)
             else:
                 # The same columns are pairs in blocks of any length: no sentence has another order of additions.
                 last = START + (END - START - 1) // 2 * 2 + 1
@@ -70,10 +67,10 @@ class Outside(Pass):
                     pair = (right < END) & (right > begin)
                     j = code.set("at.j", select(pair | (right >= END), right - 1, right))
                     with code.when(pair):
-                        self._open_cells(self.plan, 2)
+                        self._open_cells(plan, 2)
                     with code.otherwise(), code.when(j >= begin):
-                        self._open_cells(self.plan, 1)
-        if self.plan is None:
+                        self._open_cells(plan, 1)
+        if plan is None:
             code.set("at.j", START)
             self._count_all(cell, Loop("i", (Position("", self.first),), (Position("j", -cell.least),)))
 

@@ -55,7 +55,7 @@ class PlannedHead:
 class Plan:
     """Cells as a sequence of steps: sums are closed just before their first use.
 
-    :param range: of k, common to all sums.
+    :param range: of k, common to all sums; empty if there are none.
     """
 
     steps: list[CellSum | PlannedHead] = field(default_factory=list)

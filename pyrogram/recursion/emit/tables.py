@@ -70,14 +70,14 @@ class Tables:
         self.numbers = [w for w in self.weights if self.is_number(w)]
         self.in_lanes = [w for w in self.weights if not self.is_number(w)]
         rest = next((c for c in self.cells.of("span") if c.width is None), None)
-        numbers = any(self.is_plain(w) for w in self.weights)
-        self.plan = None if rest is None or numbers else plan_of(self.cells, rest)
+        has_plain = any(map(self.is_plain, self.weights))
+        self.plan = None if rest is None or has_plain else plan_of(self.cells, rest)
         """Of all spans, if their sums can be formed together."""
         planned = [] if rest is None or self.plan is None else [id(t) for h in rest.heads for t in h.terms]
         alone = [t for t in terms if t.inner is not None and id(t) not in planned]
         self.nodes = {id(t): Node(x, t.inner) for x, t in enumerate(alone) if t.inner is not None}
         self.sides = {table: self.sides_of(table) for table in self.cells.sizes}
-        """By rows, by columns, or both, the first of them what is read elsewhere."""
+        """See :meth:`sides_of`; what no plan reads is on the first side."""
         self.families: dict[tuple[str, tuple[Index, ...]], list[WeightCells]] = {}
         """Tables in lanes, together those that take turns."""
         for w in self.in_lanes:
@@ -90,6 +90,7 @@ class Tables:
         take their place."""
 
     def _is_unique(self, w: WeightCells) -> bool:
+        """See :attr:`unique`; of one table."""
         found: list[Bounds] = []
         for cell in self.cells.classes:
             for term in (t for h in cell.heads for t in h.terms):
@@ -109,7 +110,7 @@ class Tables:
         return True
 
     def sides_of(self, table: str) -> tuple[Side, ...]:
-        """How an item is kept."""
+        """How an item is kept: by rows, by columns, or both."""
         cores = [x.core for x in self.plan.sums] if self.plan is not None else []
         read = [f.positions for core in cores for f in core if f.is_item and f.table == table]
         found: list[Side] = ["row"] if any(low.name != "k" for low, _ in read) or not read else []

@@ -161,7 +161,7 @@ def kernel(name: str, recursion: Recursion, dtype: str, shared: bool) -> Kernel:
 
     :param shared: whether all sentences share the weights that know no position, as numbers.
     """
-    f = KERNELS[name](recursion, dtype, shared).function(logs=True)
+    f = KERNELS[name](recursion, dtype, shared).function()
     arrays = {p.name for p in f.parameters if isinstance(p, Array)}
     own = {name: size for name, size in _OWN.items() if name in arrays}
     sizes = [Name(size, "int") for size in dict.fromkeys(own.values())]

@@ -35,7 +35,7 @@ from ..code.expressions import (
 )
 from ..rules.cells import Loop
 from ..rules.language import Variable
-from .grids import TILE, Factor, Grid, Held, Known, Steps, Sums, Target, is_adjoint, variables_of
+from .grids import TILE, Factor, Grid, Held, Known, Steps, Sums, Target, meets_items, variables_of
 from .limits import ITEM, Extremes
 from .numbers import MOST_ADJOINT
 from .weights import MEMORY
@@ -233,8 +233,7 @@ class VectorSums(Sums):
 
     def _add_vectors(self, v: Variable, tile: Sequence[Steps], factors: Sequence[Factor], names: Sequence[str]) -> None:
         """Add the products of factors to vectors: what is a number is multiplied first."""
-        large = sum(f.items for f in factors) > 1
-        adjoints = [f for f in factors if large and is_adjoint(f)]
+        adjoints = [f for f in factors if f.adjoint] if meets_items(factors) else []
         others = [f for f in factors if f not in adjoints]
         numbers = [f for f in others if isinstance(f, Held) or v not in f.variables]
         vectors = [f for f in others if f not in numbers] + adjoints

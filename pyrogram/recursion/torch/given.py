@@ -28,7 +28,8 @@ class Given:
     :param sizes: numbers of symbols, by the names of sizes.
     :param lists: columns of lists of rules.
     :param checked: whether words and lists are known to be right for weights of these shapes.
-    :param batched: whether tables have a first dimension; if not, all sentences share them.
+    :param batched: whether tables have a first dimension; if not, all sentences share them, and they are for log Z and
+        counts alone.
     """
 
     weights: Mapping[str, Tensor]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from enumeration import Trace, random_sentences, summed
 from pages import PAGES, Page
-from test_tiles import several
+from test_symbols import several
 
 from pyrogram.charts.hmm import chain
 from pyrogram.recursion import Recursion
