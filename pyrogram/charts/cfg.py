@@ -23,7 +23,6 @@ from torch import Tensor
 from pyrogram.recursion.torch.engine import derivatives
 from pyrogram.recursion.torch.given import is_traced
 
-from . import cfg_dense
 from .cfg_batch import Batch, batches
 from .cfg_enumerate import enumerate_derivations
 from .cfg_rules import Matches, RuleTable, longest
@@ -44,7 +43,7 @@ def log_partition(
 ) -> Float[Tensor, "N"]:
     """log Z of each sentence, in nats; -inf, with gradient 0, if it has no derivation. Differentiable."""
     _check(log_weights, rules, matches)
-    if _by_tensors(log_weights, rules, matches, engine):
+    if choose_engine(log_weights, engine) == "torch":
         return keep_nan(_on_tensors(log_weights, rules, matches, engine), (log_weights, 1))
     if torch.is_grad_enabled() and log_weights.requires_grad:
         return keep_nan(_LogPartition.apply(log_weights, rules, matches), (log_weights, 1))
@@ -68,7 +67,7 @@ def expected_counts(
     if log_weights.dim() == 2:
         log_z, rows = posterior_counts(log_weights, rules, matches, engine=engine)
         return log_z, (rows if sentence_weights is None else rows * sentence_weights[:, None]).sum(0)
-    if _by_tensors(log_weights.detach(), rules, matches, engine):
+    if choose_engine(log_weights.detach(), engine) == "torch":
         log_z, counts = _by_gradient(log_weights, rules, matches, sentence_weights, engine)
     else:
         log_z, counts = _run(log_weights, rules, matches, sentence_weights, SUM)
@@ -191,33 +190,10 @@ def _check(log_weights: Tensor, rules: RuleTable, matches: Matches) -> None:
         matches.__dict__["checked"] = rules
 
 
-def _by_tensors(log_weights: Tensor, rules: RuleTable, matches: Matches, engine: Engine | None) -> bool:
-    """Whether kernels, or log space and autograd, must do, because neither lanes nor matrix products can."""
-    by_products = engine is None and cfg_dense.suits(log_weights, rules, matches)
-    return choose_engine(log_weights, engine) == "torch" and not by_products
-
-
 def _run(
     log_weights: Tensor, rules: RuleTable, matches: Matches, sentence_weights: Tensor | None, mode: int
 ) -> tuple[Tensor, Tensor]:
-    """log Z (B,), and counts: zeros or their sum, (R,), or (B, R), in lanes or by products of matrices."""
-    # The inside pass alone is quicker in lanes.
-    by_products = mode == SUM or (mode == LOG_Z and log_weights.device.type != "cpu")
-    if by_products and cfg_dense.suits(log_weights, rules, matches):
-        log_z, counts, failed = cfg_dense.run(log_weights.detach(), rules, matches, sentence_weights, mode == SUM)
-        if bool(failed.any()):
-            rest = failed.nonzero()[:, 0]
-            scale = None if sentence_weights is None else sentence_weights[rest]
-            log_z[rest], more = _run_lanes(log_weights, rules, matches.of(rest.cpu().numpy()), scale, mode)
-            counts = counts + more
-        return log_z, counts
-    return _run_lanes(log_weights, rules, matches, sentence_weights, mode)
-
-
-def _run_lanes(
-    log_weights: Tensor, rules: RuleTable, matches: Matches, sentence_weights: Tensor | None, mode: int
-) -> tuple[Tensor, Tensor]:
-    """:func:`_run` on the CPU, for all grammars."""
+    """log Z (B,), and counts: zeros or their sum, (R,), or (B, R), on the CPU."""
     B, R = len(matches), rules.num_events
     scale = None if sentence_weights is None else sentence_weights.detach().to("cpu", torch.float64).numpy()
     dtype = torch.float32 if log_weights.dtype == torch.float32 else torch.float64
@@ -265,7 +241,7 @@ def _on_tensors(log_weights: Tensor, rules: RuleTable, matches: Matches, engine:
     parts = [log_weights.flatten()[:0]]  # so that a log Z of -inf has a gradient, too
     for batch in batches(rules, matches, rows=not shared):
         own = weights if shared else weights[batch.place]
-        parts.append(batch.program.log_partition(batch.given(own), by_torch=engine == "torch"))
+        parts.append(batch.sums.log_partition(batch.given(own), by_torch=engine == "torch"))
     return torch.cat(parts)
 
 

@@ -105,8 +105,14 @@ class Batch:
 
     @property
     def program(self) -> TensorProgram:
-        """The code that they need."""
+        """The code for their derivations."""
         return program(self.form) if self.matches.forbidden is None else spans(self.form)
+
+    @property
+    def sums(self) -> TensorProgram:
+        """The same for log Z and counts."""
+        form = self.form._replace(for_sums=True)
+        return program(form) if self.matches.forbidden is None else spans(form)
 
     # ------------------------------------------------------------------ weights and counts
 
@@ -224,7 +230,7 @@ class Batch:
 
     def log_z(self, weights: Numbers) -> Numbers:
         """Log Z (B,)."""
-        return self.program.program.log_counts(self.sentences(weights), counts=False)[0]
+        return self.sums.program.log_counts(self.sentences(weights), counts=False)[0]
 
     def add_counts(self, weights: Numbers, scale: Numbers | None, total: Numbers) -> Numbers:
         """Log Z (B,); expected counts of events are added to ``total``, (1, R), or by sentence, (B, R).
@@ -237,7 +243,7 @@ class Batch:
         if self.matches.forbidden is not None and self.form.has_x:
             given = given.with_constants({"bonus.X": self._factors})
         into = self._tables_of(total, given) if by_sentence else None
-        log_z, found = self.program.program.log_counts(given, scale=scale, into=into, by_sentence=by_sentence)
+        log_z, found = self.sums.program.log_counts(given, scale=scale, into=into, by_sentence=by_sentence)
         found = into or found
         dtype = torch.from_numpy(total).dtype
         for kind, events in self.kinds.events.items():
@@ -298,7 +304,7 @@ class Batch:
         given = self.sentences(weights)
         if self.matches.forbidden is None:
             given = self._with_bonus(given, np.float64(0.0))
-        log_z, found = spans(self.form).program.log_counts(given)
+        log_z, found = spans(self.form._replace(for_sums=True)).program.log_counts(given)
         B, N = len(self.matches), self.matches.max_length + 1
         X = found["bonus.X"] if self.form.has_x else np.zeros((B, N, N, 0))
         return log_z, X, found["word"].sum(-1) if "word" in found else np.zeros((B, N, 0))

@@ -5,6 +5,9 @@
 Symbols are of two kinds. A *preterminal* T spans one word and has no rules; X are all others. So there are kinds of
 rules, named by their symbols from the left side on, such as XXT. A start symbol that is on no right side is the goal Z,
 and the kinds of its rules are ZX, ZXT and so on. The rules of a kind are a list, or a table if it has most of them.
+
+For sums, a table of rules with one preterminal is summed over it once for each word, and not for each span that ends,
+or begins, with the word: ``XXT_word[j - 1, j, A, B]`` are the rules XXT, given the word j. No derivation has them.
 """
 
 from functools import cache
@@ -24,12 +27,14 @@ class Form(NamedTuple):
     :param word: the greatest number of matches that a preterminal has of one word; 0 if there are no preterminals.
     :param near: the same of X, if all their matches are of one word.
     :param span: the same of X and of any span, if some of their matches are of several words.
+    :param for_sums: whether no derivations are wanted.
     """
 
     kinds: tuple[tuple[str, bool], ...]
     word: int
     near: int
     span: int
+    for_sums: bool = False
 
     @property
     def has_x(self) -> bool:
@@ -72,6 +77,12 @@ def grammar(p: Any, form: Form) -> None:
         first, last = (0, p.n) if kind[0] == "Z" else (j - 1, j) if kind == "XT" else (i, j)
         split = {"XX": k, "XT": last - 1}.get(kind[1:], first + 1)
         ends = [(first, last)] if len(below) == 1 else [(first, split), (split, last)]
+        if form.for_sums and is_table and kind in ("XXT", "XTX"):
+            phrase, tag = kind.index("X", 1) - 1, kind.index("T") - 1
+            given_word, B, (start, end) = p.items(f"{kind}_word", "N", "N"), below[phrase], ends[phrase]
+            given_word[j - 1, j, A, B] += product * T[j - 1, j, below[tag]]
+            X[i, j, A] += given_word[ends[tag][0], ends[tag][1], A, B] * X[start, end, B]
+            continue
         for x, B, (start, end) in zip(kind[1:], below, ends, strict=True):
             product = product * items[x][start, end, B]
         if kind[0] == "Z":

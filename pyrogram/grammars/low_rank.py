@@ -14,13 +14,12 @@ from torch import Tensor
 
 from pyrogram.charts import leftmost
 from pyrogram.charts.checks import check_size
-from pyrogram.charts.rank_space import RankSpace
 from pyrogram.grammar import Block
 from pyrogram.printable import plural
 from pyrogram.recursion.rules.pages import recursion
 from pyrogram.recursion.rules.recursions import Recursion
 
-from .low_rank_sums import RankSpaceSums
+from .low_rank_sums import RankSpaceSums, log_product
 from .top_down import TopDownGrammar
 
 
@@ -86,8 +85,8 @@ class LowRankPCFG(TopDownGrammar):
 
     @staticmethod
     @abstractmethod
-    def _rank_space(weights: Mapping[str, Tensor]) -> RankSpace:
-        """Rules from rank to rank."""
+    def _rank_space(log_weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Log weights of :func:`.rank_rules`."""
 
     @property
     def symbols(self) -> list[str]:
@@ -189,9 +188,8 @@ class TensorPCFG(LowRankPCFG):
     * ``emission`` (P, V) [preterminal, word].
 
     As in :meth:`.CFG.dense`, a preterminal may be a sentence of one word; the papers have none. The chart takes
-    O(n^3 R + n^2 R (N + R)) time, never N^3. For large grammars with one set of weights, log Z and expected counts are
-    products of matrices in rank space, O(n^3 R + n^2 R^2) (Yang, Liu and Tu 2022): then
-    hundreds of symbols are trained on a CPU.
+    O(n^3 R + n^2 R (N + R)) time, never N^3. With one set of weights for all sentences, log Z and expected counts are
+    found in rank space, in O(n^3 R + n^2 R^2) (Yang, Liu and Tu 2022): hundreds of symbols are trained on a CPU.
 
     >>> grammar = TensorPCFG(num_nonterminals=2, num_preterminals=3, rank=2, num_words=4)
     >>> words = torch.tensor([[0, 1, 2]])
@@ -218,11 +216,11 @@ class TensorPCFG(LowRankPCFG):
         return f"TensorPCFG({self.num_nonterminals}, {self.num_preterminals}, {self.rank}, {self.num_words})"
 
     @staticmethod
-    def _rank_space(weights: Mapping[str, Tensor]) -> RankSpace:
-        rank, N = weights["rank"], len(weights["rank"])
-        children, root = torch.cat([weights["left"], weights["right"]]), weights["root"]
-        words = weights["emission"].mT
-        return RankSpace(root[:N] @ rank, children[:, :N] @ rank, words @ children[:, N:].mT, words @ root[N:])
+    def _rank_space(log_weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        rank, N = log_weights["rank"], len(log_weights["rank"])
+        ranks = {side: log_product(log_weights[side][:, :N], rank) for side in ("left", "right")}
+        top = log_product(log_weights["root"][None, :N], rank)[0]
+        return {"top": top, **ranks, **_words_in_rank_space(log_weights, N)}
 
 
 class SimplePCFG(LowRankPCFG):
@@ -254,7 +252,14 @@ class SimplePCFG(LowRankPCFG):
         return f"SimplePCFG({self.num_nonterminals}, {self.num_preterminals}, {self.num_words})"
 
     @staticmethod
-    def _rank_space(weights: Mapping[str, Tensor]) -> RankSpace:
-        children, root = torch.cat([weights["left"], weights["right"]]), weights["root"]
-        N, words = len(weights["left"]), weights["emission"].mT
-        return RankSpace(root[:N], children[:, :N], words @ children[:, N:].mT, words @ root[N:])
+    def _rank_space(log_weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        N = len(log_weights["left"])
+        ranks = {side: log_weights[side][:, :N] for side in ("left", "right")}
+        return {"top": log_weights["root"][:N], **ranks, **_words_in_rank_space(log_weights, N)}
+
+
+def _words_in_rank_space(log_weights: Mapping[str, Tensor], N: int) -> dict[str, Tensor]:
+    """Of words as children of ranks, and as sentences."""
+    words = log_weights["emission"].mT
+    sides = {f"{side}_word": log_product(words, log_weights[side][:, N:].mT) for side in ("left", "right")}
+    return {**sides, "single": log_product(words, log_weights["root"][N:, None])[:, 0]}

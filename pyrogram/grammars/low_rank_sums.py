@@ -1,35 +1,64 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Which sums of a grammar of low rank are products of matrices in rank space: those that training takes."""
+"""Log Z and expected counts of grammars of low rank, in rank space (Yang, Liu and Tu 2022).
+
+Once for all sentences, rules from rank to rank are multiplied out, and words are given their weights below each rank:
+
+    left[r, q] = sum_a left[r, a] rank[a, q],    left_word[v, r] = sum_t left[r, t] emission[t, v]
+
+Then a chart knows ranks alone. That takes O(n^3 R + n^2 R^2) time for a sentence, whatever the number of symbols.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from pyrogram.charts import rank_space
-from pyrogram.charts.rank_space import RankSpace
 from pyrogram.recursion.emit.sentences import Numbers
+from pyrogram.recursion.rules.pages import recursion
 from pyrogram.recursion.rules.recursions import Recursion
 from pyrogram.recursion.run.on_tensors import Given, TensorProgram, tensor_program
 
 from .recursive_sums import Sums
 
-Change = Callable[[Mapping[str, Tensor]], RankSpace]
-# Ranks from which on products of matrices are quicker than sums in registers.
-LEAST_RANKS = {torch.float32: 32, torch.float64: 64}
+Change = Callable[[Mapping[str, Tensor]], Mapping[str, Tensor]]
+
+
+@recursion(first=0)
+def rank_rules(p: Any) -> None:
+    """M is a span below its rank; L and R are a span as the left, and as the right child of a rank."""
+    i, j, k = p.positions("i j k")
+    r, q = p.symbols("r q", "R")
+    w = p.words("w")
+    M, L, R = p.items("M L R", "R")
+    Z = p.items("Z")
+    top, single = p.weights("top", "R"), p.weights("single", "V")
+    left, right = p.weights("left right", "R", "R")
+    left_word, right_word = p.weights("left_word right_word", "V", "R")
+    L[j - 1, j, r] += left_word[w[j], r]
+    R[j - 1, j, r] += right_word[w[j], r]
+    M[i, j, r] += L[i, k, r] * R[k, j, r]
+    L[i, j, r] += left[r, q] * M[i, j, q]
+    R[i, j, r] += right[r, q] * M[i, j, q]
+    Z[()] += top[r] * M[0, p.n, r]
+    Z[()] += single[w[1]] * (p.n <= 1)
+
+
+@cache
+def _rank_program() -> TensorProgram:
+    return TensorProgram(rank_rules())
 
 
 @dataclass(frozen=True)
 class RankSpaceSums(Sums):
     """As :class:`.Sums`.
 
-    :param change: from weights by block to those in rank space, differentiable.
+    :param change: from log weights by block to those of :func:`rank_rules`, differentiable.
     """
 
     change: Change
@@ -40,16 +69,14 @@ class RankSpaceSums(Sums):
 
 
 class RankSpaceProgram(TensorProgram):
-    """The recursion; log Z and expected counts by products of matrices, if all sentences share large tables.
-
-    A sentence that they cannot be trusted for is left to the recursion, as everything else is.
+    """The recursion; log Z and expected counts in rank space, if all sentences share the weights.
 
     :param change: see :class:`RankSpaceSums`.
     """
 
     def __init__(self, recursion: Recursion, change: Change) -> None:
         super().__init__(recursion)
-        self._change, self._page = change, tensor_program(recursion)
+        self._change, self._page, self._ranks = change, tensor_program(recursion), _rank_program()
 
     @cached_property
     def program(self):  # type: ignore[no-untyped-def]
@@ -60,7 +87,10 @@ class RankSpaceProgram(TensorProgram):
         return self._page.torch_engine
 
     def log_values(self, given: Given) -> Tensor:
-        return self._in_rank_space(given, None, False)[0] if self._suits(given) else super().log_values(given)
+        if not self._is_shared(given):
+            return super().log_values(given)
+        few, _ = _with_few_words(given)
+        return self._ranks.log_values(self._in_rank_space(few, [t.detach() for t in few.weights.values()]))
 
     def log_counts(
         self,
@@ -70,48 +100,52 @@ class RankSpaceProgram(TensorProgram):
         by_sentence: bool = False,
         constants: Mapping[str, Numbers] | None = None,
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        if by_sentence or constants or not self._suits(given):
+        if by_sentence or constants or not self._is_shared(given):
             return super().log_counts(given, scale, by_sentence=by_sentence, constants=constants)
-        return self._in_rank_space(given, scale, True)
+        few, used = _with_few_words(given)
+        with torch.inference_mode(False), torch.enable_grad():
+            leaves = [t.detach().clone().requires_grad_() for t in few.weights.values()]
+            ranks = self._in_rank_space(few, leaves)
+            by_rank = list(ranks.weights.values())
+            log_z, counts = self._ranks.log_counts(ranks.with_weights([t.detach() for t in by_rank]), scale)
+            found = dict(zip(given.weights, torch.autograd.grad(by_rank, leaves, list(counts.values())), strict=True))
+        emission = torch.zeros_like(given.in_rows().weights["emission"])
+        found["emission"] = emission.index_copy_(-1, used, found["emission"])
+        return log_z, {name: given.as_given(table) for name, table in found.items()}
 
-    def _suits(self, given: Given) -> bool:
-        tables = given.weights
-        if len(given.lengths) == 0 or given.lengths.device.type != "cpu":
-            return False
-        if any(len(t) > 1 or t.dtype != given.dtype for t in tables.values()):
-            return False
-        return tables["left"].shape[1] >= LEAST_RANKS.get(given.dtype, math.inf)
+    @staticmethod
+    def _is_shared(given: Given) -> bool:
+        tables = given.in_rows().weights.values()
+        return len(given.lengths) > 0 and all(len(t) == 1 and t.dtype == given.dtype for t in tables)
 
-    def _in_rank_space(self, given: Given, scale: Tensor | None, counts: bool) -> tuple[Tensor, dict[str, Tensor]]:
-        (words,) = given.words.values()
-        lengths, by = given.lengths.numpy(), None if scale is None else scale.detach().double().numpy()
-        distinct, numbers = words.clamp_min(0).unique(return_inverse=True)
-        logs = {name: t[0].detach() for name, t in given.weights.items()}
-        logs["emission"] = logs["emission"].index_select(-1, distinct)
-        # A derivation of n words has as many events of a block as any other, so the greatest weight may be one.
-        shifts = {name: t.max().clamp(min=torch.finfo(t.dtype).min) for name, t in logs.items()}
-        with torch.inference_mode(False), torch.set_grad_enabled(counts):
-            weights = {name: (t - shifts[name]).exp().requires_grad_(counts) for name, t in logs.items()}
-            changed = self._change(weights)
-            plain = RankSpace(*(t.detach() for t in changed))
-            log_z, total, failed = rank_space.log_counts(plain, numbers.numpy(), lengths, by, counts=counts)
-            found: dict[str, Tensor] = {}
-            if total is not None:
-                gradients = torch.autograd.grad(changed, list(weights.values()), total)
-                found = {n: g * t.detach() for (n, t), g in zip(weights.items(), gradients, strict=True)}
-        once, each = float(shifts["root"]), float(shifts["emission"])
-        both = sum(float(shift) for name, shift in shifts.items() if name not in ("root", "emission"))
-        log_z = self._log_z(log_z + once + (lengths - 1) * both + lengths * each, given)
-        if counts:
-            whole = torch.zeros_like(given.weights["emission"][0])
-            found["emission"] = whole.index_copy_(-1, distinct, found["emission"])
-            found = {name: table[None] for name, table in found.items()}
-        if failed.any():
-            rest = torch.from_numpy(failed.nonzero()[0])
-            few = replace(given, lengths=given.lengths[rest], words={n: w[rest] for n, w in given.words.items()})
-            if not counts:
-                log_z[rest] = super().log_values(few)
-                return log_z, found
-            log_z[rest], more = super().log_counts(few, None if scale is None else scale[rest])
-            found = {name: table + more[name] for name, table in found.items()}
-        return log_z, found
+    def _in_rank_space(self, few: Given, tables: Sequence[Tensor]) -> Given:
+        """The sentences with weights of ranks, from log weights by block."""
+        logs = dict(zip(few.weights, (t[0] for t in tables), strict=True))
+        sizes = {"R": logs["left"].shape[0], "V": logs["emission"].shape[-1]}
+        return Given(self._change(logs), few.lengths, few.words, sizes, batched=False)
+
+
+def _with_few_words(given: Given) -> tuple[Given, Tensor]:
+    """The sentences with the words that they have, and which ones these are."""
+    (name, words), tables = *given.words.items(), dict(given.in_rows().weights)
+    used, words = words.clamp_min(0).unique(return_inverse=True)
+    tables["emission"] = tables["emission"].detach().index_select(-1, used)
+    return Given(tables, given.lengths, {name: words}), used
+
+
+def log_product(a: Tensor, b: Tensor) -> Tensor:
+    """The logarithm of a product of matrices of numbers that are given by their logarithms, shapes (x, y) and (y, z).
+
+    An element that numbers are too small for is a sum in logarithms.
+    """
+    by_row, by_column = (t.detach().amax(axis, keepdim=True) for t, axis in ((a, 1), (b, 0)))
+    by_row, by_column = (t.clamp_min(torch.finfo(t.dtype).min) for t in (by_row, by_column))
+    numbers = (a - by_row).exp() @ (b - by_column).exp()
+    nothing = numbers.detach() == 0
+    found = (numbers + nothing).log().masked_fill(nothing, -torch.inf) + by_row + by_column
+    lost = numbers.detach() < torch.finfo(a.dtype).tiny / torch.finfo(a.dtype).eps
+    if not bool(lost.any()):
+        return found
+    possible = (a.detach() > -torch.inf).to(a.dtype) @ (b.detach() > -torch.inf).to(b.dtype)
+    x, z = (lost & (possible > 0)).nonzero(as_tuple=True)
+    return found.index_put((x, z), (a[x] + b.mT[z]).logsumexp(1))

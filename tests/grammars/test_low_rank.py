@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 
 from pyrogram import CFG
-from pyrogram.charts import rank_space
 from pyrogram.distributions import Sentence
 from pyrogram.grammars import SimplePCFG, TensorPCFG, low_rank_sums
 from pyrogram.grammars.low_rank import LowRankPCFG
@@ -33,16 +32,17 @@ GRAMMARS: dict[str, LowRankPCFG] = {"tensor": TensorPCFG(2, 2, 3, 3), "simple": 
 names = pytest.mark.parametrize("name", GRAMMARS)
 
 
-@pytest.fixture(params=["recursion", "products"])
+@pytest.fixture(params=["recursion", "rank space"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """How log Z and counts are computed."""
-    by_products(monkeypatch, request.param == "products")
+    in_rank_space(monkeypatch, request.param == "rank space")
     return str(request.param)
 
 
-def by_products(monkeypatch: pytest.MonkeyPatch, always: bool) -> None:
-    least = 1 if always else 10**9
-    monkeypatch.setattr(low_rank_sums, "LEAST_RANKS", {torch.float32: least, torch.float64: least})
+def in_rank_space(monkeypatch: pytest.MonkeyPatch, always: bool) -> None:
+    monkeypatch.undo()
+    if not always:
+        monkeypatch.setattr(low_rank_sums.RankSpaceProgram, "_is_shared", staticmethod(lambda given: False))
 
 
 def log_weights(grammar: LowRankPCFG, seed: int = 0, spread: float = 1.0) -> dict[str, Tensor]:
@@ -186,16 +186,15 @@ def test_the_dense_grammar(name: str, way: str) -> None:
 
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_products_are_the_recursion(monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype) -> None:
-    """More symbols, longer sentences, in several parts, and weights that are no probabilities."""
-    monkeypatch.setattr(rank_space, "_NUMBERS", 40_000)
+def test_rank_space_is_the_recursion(monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype) -> None:
+    """More symbols, longer sentences, and weights that are no probabilities."""
     grammar = TensorPCFG(7, 11, 9, 20)
     logs = {n: (t + 3).to(dtype) for n, t in log_weights(grammar, spread=2.0).items()}
     words = torch.randint(20, (50, 25))
     words = torch.where(torch.arange(25) < torch.randint(1, 26, (50, 1)), words, -1)
-    by_products(monkeypatch, False)
+    in_rank_space(monkeypatch, False)
     log_z, counts = grammar.expected_counts(logs, words)
-    by_products(monkeypatch, True)
+    in_rank_space(monkeypatch, True)
     found, others = grammar.expected_counts(logs, words)
     tolerance = 1e-9 if dtype == torch.float64 else 1e-4
     torch.testing.assert_close(found, log_z, rtol=tolerance, atol=0)
@@ -215,62 +214,43 @@ def hard(dtype: torch.dtype, least: float) -> tuple[TensorPCFG, dict[str, Tensor
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_what_is_too_small_for_products_is_left_to_the_recursion(
-    monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype
-) -> None:
-    grammar, logs = hard(dtype, -100.0 if dtype == torch.float32 else -800.0)
-    words, tried = torch.zeros(2, 3, dtype=torch.long), []
-    words[1, 2] = -1
-    by_products(monkeypatch, True)
-    compute = rank_space.log_counts
-
-    def watched(*args: Any, **options: Any) -> Any:
-        found = compute(*args, **options)
-        tried.append(found[2].tolist())
-        return found
-
-    monkeypatch.setattr(rank_space, "log_counts", watched)
-    log_z, each = truth(grammar, {n: t.double() for n, t in logs.items()}, words)
-    if dtype == torch.float64:  # the enumeration has no logarithms
-        log_z = torch.tensor([3 * -800.0 + math.log(2), 2 * -800.0])
+@pytest.mark.parametrize("least", [-25.0, -100.0, -800.0, -5000.0])
+def test_sentences_that_are_all_but_impossible(dtype: torch.dtype, least: float) -> None:
+    """One rank alone makes them, for each word against all odds."""
+    grammar, logs = hard(dtype, least)
+    words = torch.zeros(3, 4, dtype=torch.long)
+    words[1, 3], words[2, 2:] = -1, -1
+    log_z = torch.tensor([4 * least + math.log(5), 3 * least + math.log(2), 2 * least])
     found, counts = grammar.expected_counts(logs, words)
     close(found, log_z, dtype)
-    close(counts["emission"].flatten(), torch.tensor([0.0, 5.0]), dtype)
-    close(counts["left"][1], torch.tensor([0.0, 0.5, 0.0, 2.5]), dtype)
+    close(counts["emission"].flatten(), torch.tensor([0.0, 9.0]), dtype)
     close(grammar.log_partition(logs, words), log_z, dtype)
     leaves = {name: table.requires_grad_() for name, table in logs.items()}
-    (grammar.log_partition(leaves, words) * torch.tensor([2.0, 5.0], dtype=dtype)).sum().backward()
-    close(leaves["emission"].grad.flatten(), torch.tensor([0.0, 16.0]), dtype)  # of three words, and of two
-    assert tried == [[True, True]] * 4
+    (grammar.log_partition(leaves, words) * torch.tensor([1.0, 2.0, 5.0], dtype=dtype)).sum().backward()
+    close(leaves["emission"].grad.flatten(), torch.tensor([0.0, 20.0]), dtype)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_what_has_lost_digits_is_left_to_the_recursion(monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype) -> None:
-    """Z is not zero, but a number of few digits: the recursion has all of them."""
-    least = -25.0 if dtype == torch.float32 else -183.0
-    grammar, logs = hard(dtype, least)
-    by_products(monkeypatch, True)
-    log_z, counts = grammar.expected_counts(logs, torch.zeros(1, 4, dtype=torch.long))
-    torch.testing.assert_close(log_z, torch.tensor([4 * least + math.log(5)], dtype=dtype), rtol=1e-6, atol=0)
-    close(counts["emission"].flatten(), torch.tensor([0.0, 4.0]), dtype)
-
-
-def test_sentences_with_great_adjoints_fail() -> None:
-    """Numbers that are so small that one beside them may have been lost; here none was, and log Z is right."""
-    for small, fails in ((1e-8, False), (1e-15, True)):
-        words = torch.tensor([[1.0, small, 1.0, small]], dtype=torch.float32)
-        rules, top = torch.full((4, 2), 0.5, dtype=torch.float32), torch.tensor([0.0, 1.0], dtype=torch.float32)
-        given = rank_space.RankSpace(top, rules, words, words[:, 1])
-        log_z, total, failed = rank_space.log_counts(given, np.zeros((2, 2), np.int64), np.array([2, 1]))
-        np.testing.assert_allclose(log_z, [2 * math.log(small), math.log(small)], rtol=1e-6)
-        assert failed.tolist() == [fails, False]
-        assert total is not None and float(total.top[1]) == pytest.approx(0.0 if fails else 1.0)
+def test_products_of_logarithms(dtype: torch.dtype) -> None:
+    """Rows and columns of any size, terms of which no number is great enough, and nothing."""
+    torch.manual_seed(0)
+    a, b = torch.randn(4, 6, dtype=dtype), torch.randn(6, 3, dtype=dtype)
+    a[0] -= 100.0
+    a[1, :5], b[5, 1] = -torch.inf, -3000.0
+    a[2], b[:, 2] = torch.tensor([0.0, -2000.0, *4 * [-torch.inf]]), torch.tensor([-torch.inf, -1000.0, *4 * [0.0]])
+    a[3] = -torch.inf
+    found = low_rank_sums.log_product(a.requires_grad_(), b.requires_grad_())
+    expected = (a[:3, :, None] + b).logsumexp(1)
+    assert expected[2, 2] == -3000.0 and (found[3] == -torch.inf).all()
+    close(found[:3], expected.double(), dtype)
+    gradients = torch.autograd.grad(found[found > -torch.inf].sum(), (a, b))
+    for x, y in zip(gradients, torch.autograd.grad(expected.sum(), (a, b)), strict=True):
+        close(x, y.double(), dtype)
 
 
 @names
-def test_a_sentence_that_fails_leaves_the_others_alone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sentence_without_derivations_leaves_the_others_alone(name: str) -> None:
     """Their counts are those without it."""
-    by_products(monkeypatch, True)
     grammar = GRAMMARS[name]
     logs = log_weights(grammar)
     logs["emission"][:, 2] = -math.inf
@@ -473,7 +453,7 @@ def test_hastings_draws_from_the_collapsed_posterior() -> None:
     assert ((seen / 800 - exact).abs() < 5 * (exact * (1 - exact) / 200).sqrt()).all()  # worth 200 independent draws
 
 
-def test_svi_by_products_is_svi_by_the_recursion(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_svi_in_rank_space_is_svi_by_the_recursion(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same losses, from the same start, on minibatches."""
     grammar = GRAMMARS["tensor"]
 
@@ -486,7 +466,7 @@ def test_svi_by_products_is_svi_by_the_recursion(monkeypatch: pytest.MonkeyPatch
 
     losses = []
     for always in (False, True):
-        by_products(monkeypatch, always)
+        in_rank_space(monkeypatch, always)
         pyro.clear_param_store()
         pyro.set_rng_seed(0)
         adam = pyro.optim.Adam({"lr": 0.1})  # type: ignore[attr-defined]

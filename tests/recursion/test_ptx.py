@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from pyrogram.charts import cfg_page, chains, dmv, hmm, projective, segments, sibling, spans
+from pyrogram.grammars import low_rank_sums
 from pyrogram.recursion import Recursion
 from pyrogram.recursion.code import kernels, ptx
 from pyrogram.recursion.emit import threads
@@ -37,6 +38,8 @@ PROGRAMS = {
     "second-order chains": lambda: chains.chain(order=2, by_word=True),
     "segments with labels": lambda: segments.program(4, by_label=True).recursion,
     "dense grammar": lambda: cfg_page.grammar(DENSE),
+    "dense grammar for sums": lambda: cfg_page.grammar(DENSE._replace(for_sums=True)),
+    "ranks": low_rank_sums.rank_rules,
     "lists of rules": lambda: cfg_page.grammar(LISTS),
 }
 FIRST = [

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 from ..rules.bounds import Bounds
 from ..rules.cells import CellClass, Cells, Head, J, Term
-from ..rules.domains import ZERO, constraints
+from ..rules.domains import ZERO, N, constraints
 from ..rules.interpreter import Grounded, Reals
 from ..rules.language import Entry, InvalidRecursion, Place, Position, Ref, Rule, Size, Variable, Word
 from ..rules.recursions import Recursion, Table
@@ -31,12 +31,15 @@ def with_gauge(cells: Cells) -> Cells:
     bringing = rules_of_words(cells)
     if bringing is None:
         return cells
-    power = Ref(GAUGE, False, (J,), ())
 
-    def gauged(term: Term) -> Term:
+    def gauged(cell: CellClass, term: Term) -> Term:
+        power = Ref(GAUGE, False, (N if cell.kind == "goal" else J,), ())
         return replace(term, factors=(power, *term.factors)) if id(term) in bringing else term
 
-    classes = [replace(c, heads=[Head(h.ref, [*map(gauged, h.terms)]) for h in c.heads]) for c in cells.classes]
+    def heads(cell: CellClass) -> list[Head]:
+        return [Head(h.ref, [gauged(cell, term) for term in h.terms]) for h in cell.heads]
+
+    classes = [replace(c, heads=heads(c)) for c in cells.classes]
     recursion = copy.copy(cells.recursion)
     recursion.tables = {**recursion.tables, GAUGE: Table(recursion, GAUGE, False, ())}
     return replace(cells, recursion=recursion, classes=classes, arity={**cells.arity, GAUGE: 1})
@@ -48,7 +51,8 @@ def rules_of_words(cells: Cells) -> frozenset[int] | None:
     A span (i, j) of an item X has the words i + a .. j, where a is 0 or 1, the same for all spans of X, and a point j
     has all up to j. In a rule the words of the items must tile those of the head, or all of them but the last: then
     the rule brings that one. Axioms do, of trees of Eisner and Satta LC[j, j], where a is 1 for RC, IR and IL, 0 for
-    LC; ``X[j - 1, j, A] += word[A, w[j]]`` does; and rules by which chains advance, ``F[j, x] += F[j - 1, y] * ...``.
+    LC; ``X[j - 1, j, A] += word[A, w[j]]`` does; rules by which chains advance, ``F[j, x] += F[j - 1, y] * ...``; and
+    of a sentence of one word the goal itself, ``Z[()] += word[A, w[1]] * (n <= 1)``.
     """
     spans = sorted({h.ref.table for c in cells.of("span") for h in c.heads})
     terms = [(c, h.ref, t) for c in cells.classes for h in c.heads for t in h.terms]
@@ -78,7 +82,7 @@ def _bringing(
         parts = [(low, high) for low, high in parts if not bounds.equal(high + 1, low)]
         if _follow(bounds, start, end, parts):
             continue
-        if cell.kind == "goal" or not _follow(bounds, start, end - 1, parts):
+        if not _follow(bounds, start, end - 1, parts):
             return None
         found.add(id(term))
     return frozenset(found)

@@ -273,12 +273,12 @@ class Outside(Pass):
         """Zero for all adjoints of items, and for all counts."""
         code, numbers = self.code, self.sums.numbers
         for name, sizes in self.cells.sizes.items():
-            arity = self.cells.arity[name]
-            if arity == 0:
+            positions = self.tables.num_positions[name]
+            if positions == 0:
                 continue
             block = self.tables.block(sizes)
             for side in self.tables.sides[name]:
-                with code.loop("x", 0, N + 1 if arity == 2 else 1) as x:
+                with code.loop("x", 0, N + 1 if positions == 2 else 1) as x:
                     low: Expression = x if side == "row" else value(0)
                     high = x + 1 if side == "column" else N + 1
                     with code.loop("y", (x * PITCH + low) * block, (x * PITCH + high) * block) as y:

@@ -78,6 +78,8 @@ class Tables:
         self.nodes = {id(t): Node(x, t.inner) for x, t in enumerate(alone) if t.inner is not None}
         self.sides = {table: self.sides_of(table) for table in self.cells.sizes}
         """See :meth:`sides_of`; what no plan reads is on the first side."""
+        self.num_positions = {name: self._num_positions(name) for name in self.cells.sizes}
+        """Of an item's cells: 1 of spans of one width, whose ends say where they begin."""
         self.families: dict[tuple[str, tuple[Index, ...]], list[WeightCells]] = {}
         """Tables in lanes, together those that take turns."""
         for w in self.in_lanes:
@@ -115,6 +117,12 @@ class Tables:
         read = [f.positions for core in cores for f in core if f.is_item and f.table == table]
         found: list[Side] = ["row"] if any(low.name != "k" for low, _ in read) or not read else []
         return (*found, "column") if any(low.name == "k" for low, _ in read) else tuple(found)
+
+    def _num_positions(self, table: str) -> int:
+        """See :attr:`num_positions`; items without symbols have triangles."""
+        domain = self.cells.domains[table]
+        has_one_width = bool(self.cells.sizes[table]) and domain.least == domain.greatest
+        return min(self.cells.arity[table], 1 if has_one_width else 2)
 
     def turns(self, w: WeightCells) -> tuple[int, int]:
         """How many tables take turns with one, and which turn it has."""
@@ -194,7 +202,7 @@ class Tables:
             total = code.set("total", total + PITCH * (PITCH + 1))
         for name in (name for name, found in in_triangles.items() if not found):
             code.set(f"{prefix}.{name}.row", total)
-            total = code.set("total", total + self._cells(self.cells.sizes[name], self.cells.arity[name]))
+            total = code.set("total", total + self._cells(self.cells.sizes[name], self.num_positions[name]))
         return total
 
     def _place_weights(self, code: Code, prefix: str, family: Sequence[WeightCells], total: Expression) -> Expression:
@@ -261,6 +269,7 @@ class Tables:
             in_row = not ref.positions or ref.positions[0] == I
             side = "column" if not in_row and "column" in sides else sides[0]
         positions = ref.positions[::-1] if side == "column" else ref.positions
+        positions = positions[len(positions) - self.num_positions[ref.table] :]
         start, own = (Name(f"{what}.{ref.table}.{side}", "int") for what in ("item", "adjoint"))
         sizes = self.cells.sizes[ref.table]
         if adjoint:
