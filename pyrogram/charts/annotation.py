@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyrogram.recursion.torch.engine import derivatives
+from pyrogram.recursion.run.derivatives import derivatives
 
 from . import annotation_best, annotation_log, annotation_numba, annotation_torch
 from .annotation_rules import AnnotationRules, LinkedTrees

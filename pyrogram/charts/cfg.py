@@ -20,8 +20,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pyrogram.recursion.torch.engine import derivatives
-from pyrogram.recursion.torch.given import is_traced
+from pyrogram.recursion.run.derivatives import derivatives
+from pyrogram.recursion.torch.engine import is_traced
 
 from .cfg_batch import Batch, batches
 from .cfg_enumerate import enumerate_derivations

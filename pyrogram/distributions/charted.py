@@ -19,7 +19,7 @@ from pyrogram.charts.projective import choose_engine
 from pyrogram.operators import LogSum, Values, captured, log_sum, log_sum_and_gradient, number_of, operate
 from pyrogram.recursion.rules.charts import Chart
 from pyrogram.recursion.rules.recursions import Recursion
-from pyrogram.recursion.torch.given import Given
+from pyrogram.recursion.run.given import Given
 
 Self = TypeVar("Self", bound="ChartDistribution")
 Method = TypeVar("Method", bound=Callable[..., Any])

@@ -20,10 +20,10 @@ from pyrogram.recursion import InvalidRecursion
 from pyrogram.recursion.emit.sentences import Sentences
 from pyrogram.recursion.run.device_engine import DeviceEngine
 from pyrogram.recursion.run.engine import LanesEngine, fits_lanes
+from pyrogram.recursion.run.given import Given
 from pyrogram.recursion.run.program import Program
 from pyrogram.recursion.run.scalar_engine import ScalarEngine
 from pyrogram.recursion.torch.engine import TorchEngine
-from pyrogram.recursion.torch.given import Given
 
 PAGE = next(page for page in PAGES if page.name == "pcfg_rules")
 

@@ -26,7 +26,7 @@ from pyrogram.recursion.emit import threads
 from pyrogram.recursion.emit.sentences import Sentences
 from pyrogram.recursion.run.device_engine import DeviceEngine
 from pyrogram.recursion.run.engine import LanesEngine, fits_lanes, plain_tables
-from pyrogram.recursion.torch.given import Given
+from pyrogram.recursion.run.given import Given
 
 
 def _products_and_alone(p: Any) -> None:

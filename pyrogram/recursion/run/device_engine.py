@@ -27,8 +27,8 @@ from ..emit.rows import size_of_chains
 from ..emit.traces import Trace, trace_parameters
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
-from ..torch.given import Given
 from .functions import compiled, compiled_kernels
+from .given import Given
 from .launching import Launcher, Loaded
 
 _SHARE = 4  # of a device's memory that charts may take: one part in so many

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from ..emit.traces import Trace
-from ..torch.given import Given
 from .device_engine import DeviceEngine
+from .given import Given
 from .launching import Launcher
 from .program import Program
 

@@ -19,11 +19,11 @@ from torch import Tensor
 
 from ..emit.traces import Trace
 from ..rules.recursions import Recursion
-from ..torch.engine import SumsInTorch, TorchEngine, derivatives
-from ..torch.given import Given as Given
-from ..torch.given import factors_of as factors_of
-from ..torch.given import fits_compiled as fits_compiled
-from ..torch.given import is_traced
+from ..torch.engine import SumsInTorch, TorchEngine, is_traced
+from .derivatives import derivatives
+from .given import Given as Given
+from .given import factors_of as factors_of
+from .given import fits_compiled as fits_compiled
 from .launching import Launcher, launcher_for
 from .on_device import DeviceProgram
 from .program import Program
@@ -198,25 +198,20 @@ class SumsOnTensors(ABC):
         self, given: Given, *, counts: bool = True, scale: Tensor | None = None, by_sentence: bool = False
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """:meth:`log_counts` by torch, in logarithms, wherever the tensors are."""
-        B, dtype = len(given.lengths), given.dtype
-        with torch.inference_mode(False), torch.enable_grad():
-            tables = [w.detach().to(dtype) for w in given.weights.values()]
-            wide = [w.expand(B, *w.shape[1:]) if by_sentence else w for w in tables]
-            few = given.with_copies().with_weights([w.clone().requires_grad_(counts) for w in wide])
-            log_z = self.in_torch(few)
-            if not counts:
-                return log_z, {}
-            leaves = list(few.weights.values())
-            if not log_z.requires_grad:  # it depends on no weight
-                return log_z, {name: torch.zeros_like(w) for name, w in few.weights.items()}
-            total = (log_z if scale is None else log_z * scale.detach()).sum()
-            found = torch.autograd.grad(total, leaves, allow_unused=True, materialize_grads=True)
-        unknown = log_z.detach().isnan()
-        by_name = dict(zip(few.weights, found, strict=True))
-        for name, table in by_name.items():
+        B, tables = len(given.lengths), [w.detach().to(given.dtype) for w in given.weights.values()]
+        wide = [w.expand(B, *w.shape[1:]) if by_sentence else w for w in tables]
+        with torch.inference_mode(False):
+            few = given.with_copies().with_weights(wide)
+            rest = few.lengths, few.words, few.sizes, few.list_tensors()
+        if not counts:
+            with torch.no_grad():
+                return self.in_torch(few), {}
+        log_z, found = self.torch_engine.marginals(few.weights, *rest, scale=scale)
+        unknown = log_z.isnan()
+        for name, table in found.items():
             if len(table) == B:
-                by_name[name] = table.masked_fill(unknown.reshape(-1, *[1] * (table.dim() - 1)), torch.nan)
-        return log_z.detach(), by_name
+                found[name] = table.masked_fill(unknown.reshape(-1, *[1] * (table.dim() - 1)), torch.nan)
+        return log_z, found
 
     @staticmethod
     def _log_z(log_z: Numbers, given: Given) -> Tensor:

@@ -9,17 +9,14 @@ over k is one product of two tables (see :mod:`.fill`) and one log-sum-exp.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
 
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
-from .chart import Chart
-from .fill import Heads, fill, fill_point_by_point
-from .given import is_traced
-from .lists import in_stages, own_row
+from .fill import Filler, longest_chain, reads_itself
 from .semirings import Logarithms
 from .tables import Tables
 
@@ -53,10 +50,14 @@ class SumsInTorch(ABC):
         words: Mapping[str, Tensor] | None = None,
         sizes: Mapping[str, int] | None = None,
         lists: Mapping[str, Tensor] | None = None,
+        *,
+        scale: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Log Z and expected counts, in the shapes of the weights: summed over the sentences that share a table.
 
         Differentiable if a weight requires a gradient.
+
+        :param scale: what the counts of each sentence are multiplied by, shape ``(B,)``.
         """
         keep = torch.is_grad_enabled() and any(w.requires_grad for w in weights.values())
         with torch.inference_mode(False), torch.enable_grad():
@@ -67,48 +68,21 @@ class SumsInTorch(ABC):
             log_z = self.log_partition(leaves, lengths, words, sizes, lists)
             if not log_z.requires_grad:  # it depends on no weight
                 return log_z, {name: torch.zeros_like(w) for name, w in weights.items()}
+            total = (log_z if scale is None else log_z * scale.detach()).sum()
             found = torch.autograd.grad(
-                log_z.sum(), list(leaves.values()), create_graph=keep, allow_unused=True, materialize_grads=True
+                total, list(leaves.values()), create_graph=keep, allow_unused=True, materialize_grads=True
             )
         return log_z if keep else log_z.detach(), dict(zip(leaves, found, strict=True))
 
 
-def derivatives(
-    log_z: Callable[..., Tensor],
-    tables: Sequence[Tensor],
-    gradients: Sequence[Tensor | None],
-    scale: Tensor | None = None,
-) -> tuple[Tensor, ...]:
-    """The gradients by the tables, and by the scale, of log Z, or of log Z and its gradients by the tables.
-
-    With a graph where gradients are enabled: a backward pass calls this.
-
-    :param log_z: from the tables, shape ``(B,)``.
-    :param gradients: of log Z, and of its gradients by the tables, which may be left out; None for zero.
-    :param scale: what the log Z of each sentence is multiplied by in the gradients by the tables.
-    """
-    graph, given = torch.is_grad_enabled(), [*tables] if scale is None else [*tables, scale]
-
-    def gradient(outputs: Sequence[Tensor], directions: Sequence[Tensor], by: int, graph: bool) -> list[Tensor]:
-        pairs = [(y, g) for y, g in zip(outputs, directions, strict=True) if y.requires_grad]
-        if not pairs:
-            return [torch.zeros_like(t) for t in leaves[:by]]
-        ys, gs = zip(*pairs, strict=True)
-        found = torch.autograd.grad(ys, leaves[:by], gs, create_graph=graph, allow_unused=True, materialize_grads=True)
-        return list(found)
-
-    with torch.enable_grad():
-        # Views, for a scale may depend on the tables.
-        leaves = [t.view_as(t) if graph and t.requires_grad else t.detach().requires_grad_() for t in given]
-        outputs = [log_z(*leaves[: len(tables)])]
-        if len(gradients) > 1:
-            ones = torch.ones_like(outputs[0]) if scale is None else leaves[-1]
-            outputs += gradient(outputs, [ones], len(tables), True)
-        directed = [(y, g) for y, g in zip(outputs, gradients, strict=False) if g is not None]
-        found = gradient([y for y, _ in directed], [g for _, g in directed], len(leaves), graph)
-        # A table that no sentence meets has a gradient of zero, which is to hang on the graph as the others do.
-        anchor = torch.stack([0 * g.sum() for _, g in directed]).sum()
-        return tuple(g if g.requires_grad or not graph else g + anchor for g in found)
+def is_traced(tensor: Tensor) -> bool:
+    """Whether torch compiles or transforms (vmap, grad): then values cannot be looked at."""
+    functorch = torch._C._functorch
+    return (
+        torch.compiler.is_compiling()
+        or functorch.is_functorch_wrapped_tensor(tensor)
+        or functorch.is_legacy_batchedtensor(tensor)
+    )
 
 
 class TorchEngine(SumsInTorch):
@@ -120,15 +94,10 @@ class TorchEngine(SumsInTorch):
     def __init__(self, recursion: Recursion) -> None:
         self.recursion = recursion
         self.cells = lower(recursion)
-        self._staged: dict[str, tuple[list[Heads], dict[str, list[int]]]] = {}
-        self._follows_lists = any(own_row(self.cells, c, head) for c in self.cells.classes for head in c.heads)
-        self._spans_read_points = any(
-            f.is_item and len(f.positions) == 1
-            for cell in self.cells.of("span")
-            for head in cell.heads
-            for term in head.terms
-            for f in term.all_factors
-        )
+        terms = [(c, h.ref, t) for c in self.cells.classes for h in c.heads for t in h.terms]
+        self._follows_lists = any(reads_itself(self.cells, *term) for term in terms)
+        items = [f for c, _, t in terms if c.kind == "span" for f in t.all_factors if f.is_item]
+        self._spans_read_points = any(len(f.positions) == 1 for f in items)
 
     def log_partition(
         self,
@@ -142,34 +111,17 @@ class TorchEngine(SumsInTorch):
             return torch.stack([w.sum() for w in weights.values()]).sum() * lengths
         dtype = next((w.dtype for w in weights.values()), None)
         weights = {name: _wide(w) for name, w in weights.items()}
-        classes, lists = self._classes(dict(lists or {}))
-        tables = Tables.of(self.cells, weights, lengths, words or {}, sizes or {}, lists)
+        tables = Tables.of(self.cells, weights, lengths, words or {}, sizes or {}, lists or {})
         traced = any(map(is_traced, [*weights.values(), *(words or {}).values(), lengths]))
-        chart = Chart(tables, Logarithms(looks=not traced))
-        if self._spans_read_points:
-            chart = fill_point_by_point(chart, classes)
-        else:
-            fill(chart, classes)
-        found = chart.get(self.cells.goal, 0)[0]
+        filler = Filler(tables, Logarithms(looks=not traced), self._chains(lists or {}))
+        found = filler.fill_point_by_point() if self._spans_read_points else filler.fill()
         return found.masked_fill(found.detach() == -torch.inf, -torch.inf).to(dtype)  # which has no gradient
 
-    def _classes(self, lists: dict[str, Tensor]) -> tuple[list[Heads], dict[str, Tensor]]:
-        """The classes of cells with their heads, and the lists with those of stages of rows."""
-        if not self._follows_lists:
-            return [(cell, cell.heads) for cell in self.cells.classes], lists
-        rows = {name: column.tolist() for name, column in lists.items()}
-        key = str(rows)
-        if key not in self._staged:
-            found: list[Heads] = []
-            more: dict[str, list[int]] = {}
-            for cell in self.cells.classes:
-                heads, new = in_stages(self.cells, cell, rows)
-                found.append((cell, heads))
-                more |= new
-            self._staged[key] = found, more
-        classes, more = self._staged[key]
-        device = next(iter(lists.values())).device
-        return classes, lists | {name: torch.tensor(column, device=device) for name, column in more.items()}
+    def _chains(self, lists: Mapping[str, Tensor]) -> dict[tuple[int, str], int]:
+        """See :class:`.Filler`."""
+        rows = {name: column.tolist() for name, column in lists.items()} if self._follows_lists else {}
+        tables = [(cell, table) for cell in self.cells.classes for table in {h.ref.table for h in cell.heads}]
+        return {(id(cell), table): longest_chain(self.cells, cell, table, rows) for cell, table in tables}
 
 
 def _wide(weights: Tensor) -> Tensor:

@@ -101,34 +101,12 @@ def _lowest(dtype: torch.dtype) -> float:
 
 def _contraction(parts: Sequence[Part], wanted: tuple[Variable, ...], kept: int, lead: int) -> Tensor:
     """Einstein's sum of numbers, over the leading axes and all but the first ``kept`` variables."""
-    # Axes of extent 1 are left out, so that what is a product of matrices is one.
-    axes = [(*range(lead), *variables, "left", "B")[-value.dim() :] for value, variables in parts]
-    extents: dict[object, int] = {}
-    for names, (value, _) in zip(axes, parts, strict=True):
-        extents |= {x: n for x, n in zip(names, value.shape, strict=True) if n != 1}
-    short = [
-        [x for x, n in zip(names, value.shape, strict=True) if n != 1]
-        for names, (value, _) in zip(axes, parts, strict=True)
-    ]
-    values = [value.reshape([n for n in value.shape if n != 1]) for value, _ in parts]
-    out = [*wanted[:kept], "left", "B"]
-    found = _einsum(values, short, [x for x in out if x in extents])
-    return found.reshape([extents.get(x, 1) for x in out])
+    letters = dict(zip([*range(lead), *wanted, "left", "B"], ascii_letters, strict=False))
 
+    def term(axes: Sequence[object]) -> str:
+        return "".join(letters[x] for x in axes)
 
-def _einsum(values: list[Tensor], axes: list[list[object]], out: list[object]) -> Tensor:
-    """Einstein's sum; a product of two matrices directly."""
-    if len(values) == 2 and len(axes[0]) == len(axes[1]) == 2:
-        (a, b), (x, y) = values, axes
-        shared = set(x) & set(y)
-        if len(shared) == 1 and not shared & set(out):
-            a = a.T if x[0] in shared else a
-            b = b if y[0] in shared else b.T
-            rest = [next(z for z in names if z not in shared) for names in (x, y)]
-            if rest == out:
-                return a @ b
-            if rest == out[::-1]:
-                return (a @ b).T
-    letters = dict(zip(dict.fromkeys(z for names in axes for z in names), ascii_letters, strict=False))
-    terms = ",".join("".join(letters[z] for z in names) for names in axes)
-    return torch.einsum(f"{terms}->{''.join(letters[z] for z in out)}", *values)
+    terms = [term([*range(lead), *variables, "left", "B"][-value.dim() :]) for value, variables in parts]
+    known = [x for x in wanted[:kept] if any(x in variables for _, variables in parts)]
+    found = torch.einsum(f"{','.join(terms)}->{term([*known, 'left', 'B'])}", *(value for value, _ in parts))
+    return align(found, known, wanted[:kept])

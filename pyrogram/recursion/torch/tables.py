@@ -1,31 +1,47 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Weights, words and lists of sentences in torch, read at many indices at once.
+"""Weights, words and lists of sentences in torch, read at many positions at once.
 
-Numbers have the batch last. A weight that is read on a grid of positions has the shape ``(*grid, *symbols, B)``, or 1
-for B where all sentences share it. What a sentence must not read, beyond its end, is -inf and has no gradient.
+Tables have the batch last, ``(*positions, *symbols, B)``, or 1 for B where all sentences share them. What is read on a
+grid of positions has the shape ``(*grid, *variables, B)``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ..emit.layout import Layout
 from ..rules.cells import Cells
 from ..rules.language import Bound, Constant, Entry, InvalidRecursion, Place, Position, Ref, Size, Variable, Word
-from .readable import readable
 
-Env = Mapping[str, Tensor | int]
-"""Values of positions by name, of one number of dimensions, (*grid, B): the last is 1 for all but the length."""
+Numbers = Any  # a numpy array
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Positions by name, at many places at once: those of a sum, then the left ends of cells.
+
+    :param values: by name, each of ``dims`` dimensions; n, the length, is not among them.
+    :param words: those that have been read at them.
+    """
+
+    values: Mapping[str, Numbers]
+    dims: int
+    words: dict[Word, Tensor] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Tables:
-    """What a recursion is run on; see :meth:`.TorchEngine.log_partition`."""
+    """What a recursion is run on; see :meth:`.TorchEngine.log_partition`.
+
+    :param n: of the longest sentence that there is room for.
+    """
 
     cells: Cells
     weights: dict[str, Tensor]
@@ -45,15 +61,12 @@ class Tables:
         sizes: Mapping[str, int],
         lists: Mapping[str, Tensor],
     ) -> Tables:
-        used = {w.name: w for w in Layout(cells).weights}
-        made: dict[str, Tensor] = {}
-        for name, w in used.items():
-            table = weights[name]
-            made[name] = table if table.dim() > w.num_axes else table[None]
-        most = [s - 1 - last for n, w in used.items() for s, last in zip(made[n].shape[1:], w.last, strict=False)]
+        made, most = dict[str, Tensor](), list[int]()
+        for w in Layout(cells).weights:
+            table = weights[w.name]
+            made[w.name] = (table if table.dim() > w.num_axes else table[None]).movedim(0, -1)
+            most += [s - 1 - last for s, last in zip(made[w.name].shape, w.last, strict=False)]
         n = min(most) if most else max([0, *(w.shape[-1] for w in words.values())]) or int(lengths.max())
-        made = {name: _of_positions(table, used[name].num_positions, n + 1) for name, table in made.items()}
-        made = {name: table.movedim(0, -1) for name, table in readable(cells, made, lengths).items()}
         dtype = next(iter(made.values())).dtype if made else torch.get_default_dtype()
         real = {name: w.clamp_min(0) for name, w in words.items()}
         return Tables(cells, made, lengths, real, dict(sizes), dict(lists), n, dtype)
@@ -73,8 +86,6 @@ class Tables:
 
     def pick(self, table: Tensor, axis: int, symbols: Sequence[object]) -> Tensor:
         """A table whose axes from ``axis`` on are symbols, with an axis for each variable among the indices instead."""
-        if not symbols:
-            return table
         variables = variables_of(symbols)
         if tuple(symbols) == variables:
             return table
@@ -100,69 +111,81 @@ class Tables:
             index = index * extent + value
         return index.expand([self.size(v.size) for v in variables])
 
+    # ------------------------------------------------------------------ positions
+
+    def at(self, x: Position, grid: Grid) -> Numbers | Tensor:
+        """A position: an array, or a tensor ``(*grid, B)`` if it is counted from the end."""
+        if x.name == "n":
+            return (self.lengths + x.offset).reshape(*[1] * grid.dims, -1)
+        return grid.values[x.name] + x.offset if x.name else np.full([1] * grid.dims, x.offset)
+
+    def everywhere(self, x: Numbers | Tensor) -> Tensor:
+        """The same of every sentence: ``(*grid, 1)``; a tensor as it is."""
+        return x if isinstance(x, Tensor) else torch.from_numpy(x)[..., None].to(self.device)
+
+    def holds(self, bounds: Sequence[Bound], grid: Grid) -> Tensor | bool:
+        """Where all bounds x - y <= most hold, ``(*grid, B)`` or 1 for B; or whether they do everywhere, or nowhere."""
+        known, by_length = np.full([1] * grid.dims, True), dict[Bound, Tensor]()
+        for b in bounds:
+            x, y = (self.at(Position(name), grid) for name in (b.x, b.y))
+            if "n" in (b.x, b.y):
+                by_length[b] = self.everywhere(x) - self.everywhere(y) <= b.most
+            else:
+                known = known & (x - y <= b.most)
+        if not known.any() or (not by_length and known.all()):
+            return bool(known.any())
+        found = self.everywhere(known)
+        for inside in by_length.values():
+            found = found & inside
+        return found
+
     # ------------------------------------------------------------------ reading
 
-    def weight(self, ref: Ref, env: Env) -> Tensor:
-        """A weight on a grid of positions: shape ``(*grid, *variables, B)``."""
-        positions = [(self.n + 1, at(x, env)) for x in ref.positions]
-        return self.read(self.weights[ref.table], positions, ref.symbols, env)
+    def weight(self, ref: Ref, grid: Grid) -> Tensor:
+        """A weight; -inf, without a gradient, beyond the end of a sentence."""
+        table = self.weights[ref.table]
+        places = [(size, self.at(x, grid)) for size, x in zip(table.shape, ref.positions, strict=False)]
+        found = self.read(table, places, ref.symbols, grid)
+        inside = self.holds([Bound(x.name, "n", -x.offset) for x in ref.positions], grid)
+        return where(inside, found, grid.dims)
 
     def read(
-        self, table: Tensor, places: list[tuple[int, Tensor | int]], symbols: Sequence[object], env: Env
+        self, table: Tensor, places: list[tuple[int, Numbers | Tensor]], symbols: Sequence[object], grid: Grid
     ) -> Tensor:
-        """A table (*places, *symbols, B) at places and symbols; words are places, too."""
+        """A table ``(*places, *symbols, B)`` at places and symbols; words are places, too.
+
+        :param places: each with how many there are; what is beyond them is anything.
+        """
         words = [a for a, x in enumerate(symbols) if isinstance(x, Word)]
         table = table.movedim([len(places) + a for a in words], list(range(len(places), len(places) + len(words))))
         for a in words:
             x = symbols[a]
             assert isinstance(x, Word)
-            places = [*places, (table.shape[len(places)], self.word(x, env))]
+            places = [*places, (table.shape[len(places)], self.word(x, grid))]
         table = self.pick(table, len(places), [x for x in symbols if not isinstance(x, Word)])
         if not places:
-            return table.reshape(*(1,) * (_dims(env) - 1), *table.shape)
-        index: Tensor | int = 0
+            return table.reshape(*[1] * grid.dims, *table.shape)
+        index: Any = 0
         for extent, place in places:
-            place = place.clamp(0, extent - 1) if isinstance(place, Tensor) else min(max(place, 0), extent - 1)
-            index = index * extent + place
-        if isinstance(index, int):
-            index = torch.full([1] * _dims(env), index, device=self.device)
-        return take(table.flatten(0, len(places) - 1), index)
+            if isinstance(place, Tensor):
+                index = self.everywhere(index) if isinstance(index, np.ndarray) else index
+                index = index * extent + place.clamp(0, extent - 1)
+            else:
+                place = place.clip(0, extent - 1)
+                index = index * extent + (self.everywhere(place) if isinstance(index, Tensor) else place)
+        return take(table.flatten(0, len(places) - 1), self.everywhere(index))
 
-    def word(self, x: Word, env: Env) -> Tensor:
+    def word(self, x: Word, grid: Grid) -> Tensor:
         """The word at a position, shape ``(*grid, B)``."""
-        if isinstance(x, Place):
-            place = at(x.position, env)
-            return torch.full([1] * _dims(env), place, device=self.device) if isinstance(place, int) else place
-        if x.words not in self.words:
-            raise InvalidRecursion(f"words {x.words} are missing")
-        words = self.words[x.words]
-        place = at(x.position, env)
-        if isinstance(place, int):
-            place = torch.full([1] * _dims(env), place, device=self.device)
-        return take(words.T, (place - 1).clamp(0, words.shape[1] - 1))
-
-    def holds(self, bounds: Sequence[Bound], env: Env) -> Tensor | None:
-        """Where all bounds x - y <= most hold, shape ``(*grid, B)``; None if they hold everywhere."""
-        found: Tensor | None = None
-        for b in bounds:
-            inside = at(Position(b.x), env) - at(Position(b.y), env) <= b.most
-            if not isinstance(inside, Tensor):
-                if inside:
-                    continue
-                inside = torch.zeros([1] * _dims(env), dtype=torch.bool, device=self.device)
-            found = inside if found is None else found & inside
-        return found
-
-
-def _of_positions(table: Tensor, count: int, positions: int) -> Tensor:
-    """A table (B, *positions, *symbols) with so many of each position: others are not read, -inf if not there."""
-    missing = [positions - size for size in table.shape[1 : 1 + count]]
-    if not any(missing):
-        return table
-    pads = [0, 0] * (table.dim() - 1 - count)
-    for x in reversed(missing):
-        pads += [0, x]
-    return torch.nn.functional.pad(table, pads, value=-torch.inf)
+        if x in grid.words:
+            return grid.words[x]
+        place = self.everywhere(self.at(x.position, grid))
+        if not isinstance(x, Place):
+            if x.words not in self.words:
+                raise InvalidRecursion(f"words {x.words} are missing")
+            words = self.words[x.words]
+            place = take(words.T, (place - 1).clamp(0, words.shape[1] - 1))
+        return grid.words.setdefault(x, place)
 
 
 def take(table: Tensor, index: Tensor) -> Tensor:
@@ -176,9 +199,11 @@ def take(table: Tensor, index: Tensor) -> Tensor:
     return rows.reshape(*index.shape, *payload).movedim(len(grid), -1)
 
 
-def at(x: Position, env: Env) -> Tensor | int:
-    """The value of a position."""
-    return env[x.name] + x.offset if x.name else x.offset
+def where(inside: Tensor | bool, x: Tensor, dims: int) -> Tensor:
+    """Numbers ``(*grid, *variables, B)`` where something holds, -inf elsewhere, without a gradient."""
+    if isinstance(inside, bool):
+        return x if inside else torch.full_like(x, -torch.inf)
+    return torch.where(inside.reshape(*inside.shape[:dims], *[1] * (x.dim() - dims - 1), -1), x, -torch.inf)
 
 
 def variables_of(symbols: Sequence[object]) -> tuple[Variable, ...]:
@@ -199,7 +224,3 @@ def align(x: Tensor, have: Sequence[Variable], want: Sequence[Variable]) -> Tens
         if v not in have:
             x = x.unsqueeze(lead + a)
     return x
-
-
-def _dims(env: Env) -> int:
-    return next((x.dim() for x in env.values() if isinstance(x, Tensor)), 2)

@@ -89,16 +89,6 @@ def fits_compiled(*tensors: Tensor) -> bool:
     return {(t.is_cpu, t.dtype) for t in tensors} <= _COMPILED
 
 
-def is_traced(tensor: Tensor) -> bool:
-    """Whether torch compiles or transforms (vmap, grad): then values cannot be looked at."""
-    functorch = torch._C._functorch
-    return (
-        torch.compiler.is_compiling()
-        or functorch.is_functorch_wrapped_tensor(tensor)
-        or functorch.is_legacy_batchedtensor(tensor)
-    )
-
-
 def factors_of(scores: Tensor, dtype: torch.dtype = torch.float64) -> Numbers | None:
     """The factors that scores are the logarithms of; None if some are too great or too small for a number.
 
