@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 import torch
 from torch import Tensor
 
-from pyrogram.charts.checks import checked_words, fits_compiled, keep_nan
+from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size, checked_words, fits_compiled, keep_nan
 from pyrogram.operators import (
     LogSum,
     captured,
@@ -322,7 +322,44 @@ class Grammar(ABC):
         :param too_long: what becomes of a longer one: it is drawn again, its growth is cut off, or it is an error.
         :returns: words, shape ``(*sample_shape, max_length)``, padded with -1.
         """
+        return self._draw(weights, sample_shape, max_length, too_long)[0]
+
+    def _draw(
+        self, weights: Mapping[str, Tensor], sample_shape: Sequence[int], max_length: int, too_long: TooLong
+    ) -> tuple[Tensor, Tensor]:
+        """Ancestral draws of words, ``(*sample_shape, max_length)``, and of their derivations; see :meth:`sample`.
+
+        :raises ValueError: if a multinomial does not sum to one, or if sentences hardly ever are short enough.
+        """
+        sample_shape = check_shape("sample_shape", sample_shape)
+        max_length, cut = check_size("max_length", max_length), is_cut(too_long)
+        self._check_normalized(weights)
+        tables = [(weights[name], len(block.shape)) for name, block in self.blocks.items()]
+        batch = broadcast_shapes(*(t.shape[: t.dim() - dims] for t, dims in tables))
+        flat = [t.expand(*batch, *own).reshape(-1, *own) for t, own in ((t, t.shape[t.dim() - d :]) for t, d in tables)]
+        full = broadcast_shapes(sample_shape, batch)
+        own = torch.arange(batch.numel()).reshape(batch).expand(full).reshape(-1)
+        drawn = self._ancestral(flat, own, max_length, cut, num_tries(too_long))
+        words, derivations = (x.to(flat[0].device).reshape(*full, x.shape[-1]) for x in drawn)
+        return words, derivations
+
+    def _ancestral(
+        self, tables: Sequence[Tensor], own: Tensor, max_length: int, cut: bool, tries: int
+    ) -> tuple[Tensor, Tensor]:
+        """Words, ``(S, max_length)``, and derivations, ``(S, L)``, padded with -1.
+
+        :param tables: weights of G grammars by block, shape ``(G, *block.shape)``.
+        :param own: the grammar of each draw, shape ``(S,)``.
+        :param cut: whether a sentence that grows too long is cut; if not, it is drawn again.
+        :param tries: how often it is drawn.
+        """
         raise NotImplementedError(f"{type(self).__name__} cannot draw sentences")
+
+    def _check_normalized(self, weights: Mapping[str, Tensor]) -> None:
+        """
+        :raises ValueError: if a multinomial does not sum to one, which draws need.
+        """
+        check_normalized(self, weights)
 
     @property
     def initialisers(self) -> Mapping[str, Callable[..., Weights]]:

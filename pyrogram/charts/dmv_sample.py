@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from numba import njit
 from torch import Tensor
 
@@ -24,9 +24,7 @@ TRIES = 10_000
 
 
 def ancestral(
-    root: Float[Tensor, "M V"],
-    attach: Float[Tensor, "..."],
-    stop: Float[Tensor, "M V 2 S 2"],
+    tables: Sequence[Tensor],
     model: Int[Tensor, "N"],
     max_length: int,
     cut: bool = False,
@@ -36,8 +34,8 @@ def ancestral(
 ) -> tuple[Int[Tensor, "N n"], Int[Tensor, "N n"]]:
     """Words and heads of a sentence of each given model, of at most n = ``max_length`` words, padded with -1.
 
-    :param root: probabilities, like the other tables.
-    :param attach: shape ``(M, V, 2, S, V)`` [head, direction, valence, child]; or packed, ``(M, R)``.
+    :param tables: probabilities of the root, ``(M, V)``; of children, ``(M, V, 2, S, V)`` [head, direction, valence,
+        child], or without valences, or packed, ``(M, R)``; and of decisions to stop, ``(M, V, 2, S, 2)``.
     :param cut: let a sentence of ``max_length`` words grow no further, rather than draw it again.
     :param tries: how often a sentence is drawn again.
     :param widths: where classes of distances begin, in words, if the tables have these in the place of valences.
@@ -47,20 +45,18 @@ def ancestral(
     words = np.full((len(model), max_length), -1, np.int64)
     heads = np.full((len(model), max_length), -1, np.int64)
     seed = int(torch.randint(2**63 - 1, ()))
-    tables = [t.detach().to("cpu", torch.float64) for t in (root, attach, stop)]
-    rows = (
-        _dense_rows(stop.shape[1], stop.shape[3]) if attachments is None else _packed_rows(attachments, stop.shape[3])
-    )
+    root, attach, stop = (t.detach().to("cpu", torch.float64) for t in tables)
+    sums, V, S = attach.cumsum(-1), stop.shape[1], stop.shape[3]
     if attachments is None:
-        tables[1] = tables[1].cumsum(-1).flatten(1)
+        rows = _dense_rows(V, S)
+        sums = (sums if sums.dim() == 5 else sums[..., None, :].expand(-1, -1, -1, S, -1)).flatten(1)
     else:  # cumulative from the beginning of each row
-        sums, owners = tables[1].cumsum(-1), torch.from_numpy(attachments.owners)
+        rows, owners = _packed_rows(attachments, S), torch.from_numpy(attachments.owners)
         begin = torch.from_numpy(np.flatnonzero(np.diff(attachments.owners, prepend=-1)))
-        tables[1] = sums - (sums - tables[1])[:, begin][:, owners]
-    tables[0], tables[2] = tables[0].cumsum(-1), tables[2].cumsum(-1)
+        sums = sums - (sums - attach)[:, begin][:, owners]
+    root_, stop_ = root.cumsum(-1).numpy(), stop.cumsum(-1).numpy()
     own, far = model.cpu().numpy(), np.array(widths, np.int64)
-    root_, attach_, stop_ = (t.numpy() for t in tables)
-    if not _grow_all(root_, attach_, rows, stop_, own, far, seed, words, heads, tries, cut):
+    if not _grow_all(root_, sums.numpy(), rows, stop_, own, far, seed, words, heads, tries, cut):
         raise TooLongError(
             f"{plural(tries, 'sampled sentence')} in a row had more than {plural(max_length, 'word')}; "
             "raise max_length, stop more often, or say too_long='truncate'"

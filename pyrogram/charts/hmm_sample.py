@@ -3,9 +3,11 @@
 """Ancestral sampling from a hidden Markov model."""
 
 # mypy: disable-error-code="no-untyped-def"
+from collections.abc import Sequence
+
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from numba import njit
 from torch import Tensor
 
@@ -18,9 +20,7 @@ TRIES = 10_000
 
 
 def ancestral(
-    initial: Float[Tensor, "M K"],
-    transition: Float[Tensor, "M K K+1"],
-    emission: Float[Tensor, "M K V"],
+    tables: Sequence[Tensor],
     model: Int[Tensor, "S"],
     max_length: int,
     cut: bool = False,
@@ -28,7 +28,8 @@ def ancestral(
 ) -> tuple[Int[Tensor, "S n"], Int[Tensor, "S n"]]:
     """Words and states of one sentence of each given model, of at most n = ``max_length`` words, padded with -1.
 
-    :param initial: probabilities, like the other tables.
+    :param tables: probabilities of the first state, ``(M, K)``; of the next one, or the end, ``(M, K, K + 1)``; and of
+        words, ``(M, K, V)``.
     :param cut: end a sentence at ``max_length`` words, rather than draw it again.
     :param tries: how often a sentence is drawn again.
     :raises TooLongError: if so many in a row were too long.
@@ -36,8 +37,8 @@ def ancestral(
     words = np.full((len(model), max_length), -1, np.int64)
     states = np.full((len(model), max_length), -1, np.int64)
     seed = int(torch.randint(2**63 - 1, ()))
-    tables = [t.detach().to("cpu", torch.float64).cumsum(-1).numpy() for t in (initial, transition, emission)]
-    if not _draw_all(tables[0], tables[1], tables[2], model.cpu().numpy(), seed, words, states, tries, cut):
+    initial, transition, emission = (t.detach().to("cpu", torch.float64).cumsum(-1).numpy() for t in tables)
+    if not _draw_all(initial, transition, emission, model.cpu().numpy(), seed, words, states, tries, cut):
         raise TooLongError(
             f"{plural(tries, 'sampled sentence')} in a row had more than {plural(max_length, 'word')}; "
             "raise max_length, end more often, or say too_long='truncate'"

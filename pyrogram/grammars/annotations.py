@@ -14,21 +14,18 @@ from torch import Tensor
 
 from pyrogram.charts import annotation as chart
 from pyrogram.charts.annotation_chart import ParseTables, parse_tables
-from pyrogram.charts.annotation_grow import ancestral, truncated
+from pyrogram.charts.annotation_grow import ancestral
 from pyrogram.charts.annotation_parse import DECODERS, Decoder, parse
 from pyrogram.charts.annotation_rules import AnnotationRules, LinkedTrees, link, replace_subtypes
-from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size, checked_words
+from pyrogram.charts.checks import broadcast_shapes, checked_words
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.grammar import (
     Grammar,
     PackedBlock,
     TooLong,
     Weights,
-    check_normalized,
     checked_inputs,
-    is_cut,
     logarithms,
-    num_tries,
 )
 from pyrogram.operators import captured
 from pyrogram.printable import plural
@@ -192,16 +189,6 @@ class LatentAnnotations(Grammar):
         zeros = torch.zeros(self.rules.num_events, dtype=torch.get_default_dtype(), device=words.device)
         return SubtypeDerivation(self, zeros, words).counts(derivation)
 
-    def sample(
-        self,
-        weights: Mapping[str, Tensor],
-        sample_shape: torch.Size,
-        max_length: int,
-        *,
-        too_long: TooLong = "redraw",
-    ) -> Tensor:
-        return self.sample_trees(weights, sample_shape, max_length, too_long=too_long)[0]
-
     def sample_trees(
         self,
         weights: Mapping[str, Tensor],
@@ -216,18 +203,12 @@ class LatentAnnotations(Grammar):
         :param too_long: what becomes of a longer one, see :class:`.Sentence`.
         :raises ValueError: if a multinomial does not sum to one, or if trees hardly ever are small enough.
         """
-        w, shape = weights[BLOCK], check_shape("sample_shape", sample_shape)
-        max_length, cut = check_size("max_length", max_length), is_cut(too_long)
-        check_normalized(self, weights)
-        own = own_grammars(w.shape[:-1], broadcast_shapes(shape, w.shape[:-1]))
-        flat = w.detach().reshape(-1, w.shape[-1]).cpu().numpy()
-        if cut:
-            drawn = truncated(flat, self.rules, own, max_length)
-        else:
-            seed = int(torch.randint(2**63 - 1, ()))
-            drawn = ancestral(flat, self.rules, own, max_length, seed, num_tries(too_long))
-        words, subtypes = (torch.from_numpy(d).to(w.device).reshape(*shape, max_length) for d in drawn)
-        return words, subtypes
+        return self._draw(weights, sample_shape, max_length, too_long)
+
+    def _ancestral(
+        self, tables: Sequence[Tensor], own: Tensor, max_length: int, cut: bool, tries: int
+    ) -> tuple[Tensor, Tensor]:
+        return ancestral(tables[0], self.rules, own, max_length, cut, tries)
 
     # ------------------------------------------------------------------ parsing
 

@@ -18,12 +18,12 @@ from torch import Tensor
 from pyrogram.charts import cfg as chart
 from pyrogram.charts import leftmost
 from pyrogram.charts.cfg_rules import Matches
-from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size, checked_words
+from pyrogram.charts.checks import broadcast_shapes, checked_words
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.constraints import LeftmostDerivations
 from pyrogram.distributions.pcfg_derivation import PCFGDerivation
 from pyrogram.folding import leaves as leaves_of
-from pyrogram.grammar import Grammar, Known, PackedBlock, TooLong, Weights, checked_inputs, is_cut, num_tries
+from pyrogram.grammar import Grammar, Known, PackedBlock, TooLong, Weights, checked_inputs
 from pyrogram.operators import constant
 from pyrogram.printable import plural, quoted
 
@@ -317,16 +317,6 @@ class CFG(Grammar):
             plan = CFGUpdates.plan(self, words, self.matches(words))
         return CollapsedUpdates(self, words) if plan is None else CFGUpdates(self, words, plan)
 
-    def sample(
-        self,
-        weights: Mapping[str, Tensor],
-        sample_shape: torch.Size,
-        max_length: int,
-        *,
-        too_long: TooLong = "redraw",
-    ) -> Tensor:
-        return self.sample_trees(weights, sample_shape, max_length, too_long=too_long)[0]
-
     def sample_trees(
         self,
         weights: Mapping[str, Tensor],
@@ -343,19 +333,19 @@ class CFG(Grammar):
         :param too_long: what becomes of a longer one, see :class:`.Sentence`.
         :raises ValueError: if a multinomial does not sum to one, or if sentences hardly ever are short enough.
         """
-        sample_shape = check_shape("sample_shape", sample_shape)
-        max_length, cut = check_size("max_length", max_length), is_cut(too_long)
-        w, block = weights[BLOCK], self._blocks[BLOCK]
-        totals = block.sums(w)
+        return self._draw(weights, sample_shape, max_length, too_long)
+
+    def _ancestral(
+        self, tables: Sequence[Tensor], own: Tensor, max_length: int, cut: bool, tries: int
+    ) -> tuple[Tensor, Tensor]:
+        return leftmost.ancestral(tables[0], own, self.flat, max_length, cut, tries)
+
+    def _check_normalized(self, weights: Mapping[str, Tensor]) -> None:
+        totals = self._blocks[BLOCK].sums(weights[BLOCK])
         off = (totals - 1).abs().reshape(-1, totals.shape[-1]).amax(0)
         if not bool((off < 1e-4).all()):
             name = self.nonterminals[int(off.argmax())]
             raise ValueError(f"sampling needs normalised weights, but the rules of {name!r} do not sum to one")
-        shape = broadcast_shapes(sample_shape, w.shape[:-1])
-        tables = w.reshape(-1, w.shape[-1])
-        own = torch.arange(len(tables)).reshape(w.shape[:-1]).expand(shape).reshape(-1)
-        words, ids = leftmost.ancestral(tables, own, self.flat, max_length, cut, num_tries(too_long))
-        return words.reshape(*shape, max_length).to(w.device), ids.reshape(*shape, ids.shape[-1]).to(w.device)
 
     @property
     def initialisers(self) -> Mapping[str, Callable[..., Weights]]:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from pyrogram.charts import projective
 from pyrogram.charts.checks import check_size
+from pyrogram.charts.dmv_sample import ancestral
 from pyrogram.charts.trees import lengths_of
 from pyrogram.grammar import Block, TooLong, Weights
 from pyrogram.printable import plural
@@ -19,7 +20,6 @@ from pyrogram.recursion.rules.pages import recursion
 
 from . import initial
 from .dmv import DMV
-from .dmv_draws import draw_trees
 from .recursive import RecursiveGrammar
 
 LEFT, RIGHT = 0, 1
@@ -130,16 +130,6 @@ class DistanceDMV(RecursiveGrammar):
     def longest(self, n: int) -> int:
         return 1 + 2 * (n - 1) + 2 * n  # the root; a decision to continue and a child; two decisions to stop
 
-    def sample(
-        self,
-        weights: Mapping[str, Tensor],
-        sample_shape: torch.Size,
-        max_length: int,
-        *,
-        too_long: TooLong = "redraw",
-    ) -> Tensor:
-        return self.sample_trees(weights, sample_shape, max_length, too_long=too_long)[0]
-
     def sample_trees(
         self,
         weights: Mapping[str, Tensor],
@@ -152,7 +142,12 @@ class DistanceDMV(RecursiveGrammar):
 
         A sentence that is cut has no more words from there on, neither of the last head nor of those above it.
         """
-        return draw_trees(self, weights, sample_shape, max_length, too_long, self.widths)
+        return self._draw(weights, sample_shape, max_length, too_long)
+
+    def _ancestral(
+        self, tables: Sequence[Tensor], own: Tensor, max_length: int, cut: bool, tries: int
+    ) -> tuple[Tensor, Tensor]:
+        return ancestral(tables, own, max_length, cut, tries, self.widths)
 
     def arc_marginals(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
         """p(arc | x, w), shape ``(*batch, n+1, n+1)`` [head, dependent]; ROOT is 0.

@@ -13,6 +13,7 @@ from torch import Tensor
 from pyrogram.charts import dmv as chart
 from pyrogram.charts import projective
 from pyrogram.charts.checks import broadcast_shapes, check_size, checked_words, lengths_of_checked
+from pyrogram.charts.dmv_sample import ancestral
 from pyrogram.charts.trees import check_heads, lengths_of
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.projective_tree import ProjectiveDependencyTree
@@ -31,7 +32,6 @@ from pyrogram.recursion.run.on_tensors import Given, TensorProgram
 
 from . import initial
 from .dmv_collapsed import DMVUpdates
-from .dmv_draws import draw_trees
 from .dmv_events import dense_arcs
 from .dmv_evidence import DMVEvidence
 from .dmv_sentence_multinomials import DMVSentenceMultinomials
@@ -188,16 +188,6 @@ class DMV(Grammar):
         """Trees with a log factor for each arc, shape ``(*batch, n+1, n+1)`` [head, dependent]."""
         return DMVDerivation(self, log_weights, words, validate_args, arc_bonus)
 
-    def sample(
-        self,
-        weights: Mapping[str, Tensor],
-        sample_shape: torch.Size,
-        max_length: int,
-        *,
-        too_long: TooLong = "redraw",
-    ) -> Tensor:
-        return self.sample_trees(weights, sample_shape, max_length, too_long=too_long)[0]
-
     def sample_trees(
         self,
         weights: Mapping[str, Tensor],
@@ -212,7 +202,12 @@ class DMV(Grammar):
         :param too_long: what becomes of a longer one, see :class:`.Sentence`.
         :raises ValueError: if a multinomial does not sum to one, or if sentences hardly ever are short enough.
         """
-        return draw_trees(self, weights, sample_shape, max_length, too_long)
+        return self._draw(weights, sample_shape, max_length, too_long)
+
+    def _ancestral(
+        self, tables: Sequence[Tensor], own: Tensor, max_length: int, cut: bool, tries: int
+    ) -> tuple[Tensor, Tensor]:
+        return ancestral(tables, own, max_length, cut, tries)
 
     def counts(self, words: Tensor, heads: Tensor) -> Weights:
         """Events of given trees by block, shape ``(*batch, *block.shape)``; the trees may be non-projective."""

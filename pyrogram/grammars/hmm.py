@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts import hmm as chart
-from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size, checked_words
+from pyrogram.charts.checks import broadcast_shapes, check_size, checked_words
 from pyrogram.charts.hmm_sample import ancestral
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.state_sequence import StateSequence, check_states, state_counts
@@ -20,11 +20,8 @@ from pyrogram.grammar import (
     Known,
     TooLong,
     Weights,
-    check_normalized,
     checked_inputs,
-    is_cut,
     logarithms,
-    num_tries,
 )
 from pyrogram.recursion.run.on_tensors import fits_compiled
 
@@ -145,16 +142,6 @@ class HMM(Grammar):
         n, dtype = words.shape[-1], torch.get_default_dtype()
         return state_counts(words.expand(*batch, n), states.expand(*batch, n), self.num_states, self.num_words, dtype)
 
-    def sample(
-        self,
-        weights: Mapping[str, Tensor],
-        sample_shape: torch.Size,
-        max_length: int,
-        *,
-        too_long: TooLong = "redraw",
-    ) -> Tensor:
-        return self.sample_states(weights, sample_shape, max_length, too_long=too_long)[0]
-
     def sample_states(
         self,
         weights: Mapping[str, Tensor],
@@ -169,16 +156,9 @@ class HMM(Grammar):
         :param too_long: what becomes of a longer one, see :class:`.Sentence`.
         :raises ValueError: if a multinomial does not sum to one, or if sentences hardly ever are short enough.
         """
-        sample_shape = check_shape("sample_shape", sample_shape)
-        max_length, cut = check_size("max_length", max_length), is_cut(too_long)
-        check_normalized(self, weights)
-        tables = {name: (weights[name], len(block.shape)) for name, block in self.blocks.items()}
-        batch = broadcast_shapes(*(w.shape[: w.dim() - d] for w, d in tables.values()))
-        full = broadcast_shapes(sample_shape, batch)
-        flat = [
-            w.expand(*batch, *w.shape[w.dim() - d :]).reshape(-1, *w.shape[w.dim() - d :]) for w, d in tables.values()
-        ]
-        own = torch.arange(batch.numel()).reshape(batch).expand(full).reshape(-1)
-        drawn = ancestral(flat[0], flat[1], flat[2], own, max_length, cut, num_tries(too_long))
-        words, states = (x.to(flat[0].device) for x in drawn)
-        return words.reshape(*full, max_length), states.reshape(*full, max_length)
+        return self._draw(weights, sample_shape, max_length, too_long)
+
+    def _ancestral(
+        self, tables: Sequence[Tensor], own: Tensor, max_length: int, cut: bool, tries: int
+    ) -> tuple[Tensor, Tensor]:
+        return ancestral(tables, own, max_length, cut, tries)

@@ -15,6 +15,7 @@ from pyrogram.charts import dmv as chart
 from pyrogram.charts import dmv_trees, projective
 from pyrogram.charts.attachments import Attachments, seen_pairs
 from pyrogram.charts.checks import broadcast_shapes, check_size, checked_words
+from pyrogram.charts.dmv_sample import ancestral
 from pyrogram.charts.trees import lengths_of
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.evidence import digest_of
@@ -31,7 +32,6 @@ from pyrogram.printable import plural
 from pyrogram.recursion.run.on_tensors import Given, TensorProgram, fits_compiled
 
 from .dmv import DMV
-from .dmv_draws import draw_trees
 from .dmv_events import by_block, events_of, num_events
 from .sparse_dmv_arcs import Arcs, SentenceArcs
 from .sparse_dmv_collapsed import SparseDMVUpdates, plan
@@ -308,15 +308,10 @@ class SparseDMV(DMV):
     def given(self, known: Known) -> SparseDMVEvidence:
         return SparseDMVEvidence(self, known)
 
-    def sample_trees(
-        self,
-        weights: Mapping[str, Tensor],
-        sample_shape: Sequence[int] = (),
-        max_length: int = 100,
-        *,
-        too_long: Any = "redraw",
+    def _ancestral(
+        self, tables: Sequence[Tensor], own: Tensor, max_length: int, cut: bool, tries: int
     ) -> tuple[Tensor, Tensor]:
-        return draw_trees(self, weights, sample_shape, max_length, too_long, attachments=self.attachments)
+        return ancestral(tables, own, max_length, cut, tries, attachments=self.attachments)
 
 
 def batch_of(table: Tensor, *others: Tensor) -> torch.Size:

@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts import leftmost
-from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size
-from pyrogram.grammar import TooLong, check_normalized, is_cut, num_tries
+from pyrogram.grammar import TooLong
 
 from .recursive import RecursiveGrammar
 
@@ -33,16 +32,6 @@ class TopDownGrammar(RecursiveGrammar):
     @abstractmethod
     def _leftmost_rules(self) -> leftmost.FlatRules: ...
 
-    def sample(
-        self,
-        weights: Mapping[str, Tensor],
-        sample_shape: torch.Size,
-        max_length: int,
-        *,
-        too_long: TooLong = "redraw",
-    ) -> Tensor:
-        return self.sample_derivations(weights, sample_shape, max_length, too_long=too_long)[0]
-
     def sample_derivations(
         self,
         weights: Mapping[str, Tensor],
@@ -59,14 +48,10 @@ class TopDownGrammar(RecursiveGrammar):
         :param too_long: what becomes of a longer one, see :class:`.Sentence`.
         :raises ValueError: if a multinomial does not sum to one, or if sentences hardly ever are short enough.
         """
-        sample_shape = check_shape("sample_shape", sample_shape)
-        max_length, cut = check_size("max_length", max_length), is_cut(too_long)
-        check_normalized(self, weights)
-        batch = self._batch(weights)
-        full = broadcast_shapes(sample_shape, batch)
-        flat = self.flat(weights, batch, own=True)
-        table = torch.cat([flat[name].flatten(1) for name in self.blocks], -1)
-        own = torch.arange(len(table)).reshape(batch).expand(full).reshape(-1)
-        words, rows = leftmost.ancestral(table, own, self.leftmost_rules, max_length, cut, num_tries(too_long))
-        device = table.device
-        return words.reshape(*full, max_length).to(device), rows.reshape(*full, rows.shape[-1]).to(device)
+        return self._draw(weights, sample_shape, max_length, too_long)
+
+    def _ancestral(
+        self, tables: Sequence[Tensor], own: Tensor, max_length: int, cut: bool, tries: int
+    ) -> tuple[Tensor, Tensor]:
+        table = torch.cat([t.flatten(1) for t in tables], -1)
+        return leftmost.ancestral(table, own, self.leftmost_rules, max_length, cut, tries)
