@@ -52,6 +52,7 @@ class CFGUpdates(RecursiveUpdates):
             shapes=shapes,
             located=located,
             renumbered=numbers,
+            sums=batch.sums.program,
         )
 
     def _check_trees(self, trees: Tensor) -> None:

@@ -44,6 +44,7 @@ class Plan:
     :param entries: where weights are tied, what is counted in the place of each number of the grammar.
     :param nats: logs of factors of the program's events that are not counted; None: there are none.
     :param few: tables few of whose elements are events, see :meth:`.SentenceEvents.of`.
+    :param sums: a program with the same sums, by which no derivations are drawn; None: the same.
     """
 
     base: Grammar
@@ -58,6 +59,7 @@ class Plan:
     entries: Any = None
     nats: Any = None
     few: Mapping[str, FewEvents] = field(default_factory=dict)
+    sums: Program | None = None
 
     @property
     def event_shapes(self) -> Mapping[str, tuple[int, ...]]:
@@ -120,7 +122,8 @@ class RecursiveUpdates(CollapsedUpdates):
             nats=plan.nats,
             few=plan.few,
         )
-        self._engine = SweepEngine(plan.program.recursion, corpus)
+        sums = None if plan.sums is None else plan.sums.recursion
+        self._engine = SweepEngine(plan.program.recursion, corpus, sums)
         self._events = self._engine.events
         self.num_own = len(self._events.places)
         self._num_multinomials = [int(_multinomials(block).max()) + 1 for block in self.blocks.values()]

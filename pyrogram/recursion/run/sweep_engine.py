@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import copy
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -67,12 +66,13 @@ class SweepEngine:
     """Collapsed variational Bayes and Hastings' sampler for sentences under one prior, in lanes of float64.
 
     :param recursion: the rules.
+    :param sums: rules with the same sums, by which no derivations are drawn; None: the same.
     """
 
     _memories: Sequence[str] = ("memory", "mantissas", "exponents")
 
-    def __init__(self, recursion: Recursion, corpus: Corpus) -> None:
-        self.recursion, self._cells = recursion, lower(recursion)
+    def __init__(self, recursion: Recursion, corpus: Corpus, sums: Recursion | None = None) -> None:
+        self.recursion, self._sums, self._cells = recursion, sums or recursion, lower(recursion)
         self._positions = max(len(rule.positions) for rule in recursion.rules)  # the power of n that a chart takes
         shapes, located, renumbered, few = corpus.shapes, corpus.located, corpus.renumbered, corpus.few
         self._sizes, self._nats = dict(corpus.sizes), corpus.nats
@@ -286,15 +286,15 @@ class SweepEngine:
     def _function(self, name: str, lanes: int) -> Compiled:
         if (name, lanes) not in self._functions:
             kind = f"sweeps: {name}, {self.weighing}"
-            make = functools.partial(self._functions_of, name, lanes)
-            self._functions[name, lanes] = compiled(self.recursion, kind, make, "float64", lanes)
-        return self._functions[name, lanes]
+            kinds: dict[str, tuple[type[CollapsedSweep | HastingsSweep], Recursion]] = {
+                "collapsed_vb": (CollapsedSweep, self._sums),
+                "hastings": (HastingsSweep, self.recursion),
+            }
+            sweep, recursion = kinds[name]
 
-    def _functions_of(self, name: str, lanes: int) -> list[Function]:
-        """A sweep, and the function that says how much memory it needs."""
-        kinds: dict[str, type[CollapsedSweep | HastingsSweep]] = {
-            "collapsed_vb": CollapsedSweep,
-            "hastings": HastingsSweep,
-        }
-        sweep = kinds[name](self.recursion, self.weighing, lanes).function()
-        return [sweep, driver.size(self.recursion, lanes, self._layout, shared=False)]
+            def make() -> list[Function]:
+                size = driver.size(recursion, lanes, self._layout, shared=False)
+                return [sweep(recursion, self.weighing, lanes).function(), size]
+
+            self._functions[name, lanes] = compiled(recursion, kind, make, "float64", lanes)
+        return self._functions[name, lanes]
