@@ -249,6 +249,18 @@ def test_products_of_logarithms(dtype: torch.dtype) -> None:
 
 
 @names
+def test_words_that_no_sentence_has(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their counts are zero, and those of the others in their places."""
+    grammar = TensorPCFG(2, 2, 3, 9) if name == "tensor" else SimplePCFG(2, 2, 9)
+    words = torch.tensor([[8, 3, 3], [5, 8, -1]])
+    in_rank_space(monkeypatch, False)
+    expected = grammar.expected_counts(log_weights(grammar), words)
+    in_rank_space(monkeypatch, True)
+    close(grammar.expected_counts(log_weights(grammar), words), expected)
+    assert (expected[1]["emission"].sum(0) > 0).nonzero()[:, 0].tolist() == [3, 5, 8]
+
+
+@names
 def test_a_sentence_without_derivations_leaves_the_others_alone(name: str) -> None:
     """Their counts are those without it."""
     grammar = GRAMMARS[name]

@@ -341,3 +341,78 @@ def test_a_tiny_weight_beside_a_great_one() -> None:
     tables = dict(a=torch.full((1, 2), -742.3), b=torch.full((1, 2), 706.0))
     found = TorchEngine(one_derivation()).log_partition(tables, torch.tensor([1]))
     torch.testing.assert_close(found, torch.tensor([-36.3]), rtol=0.0, atol=1e-12)
+
+
+# ---------------------------------------------------------------------- sums by hand
+
+
+@recursion
+def before_both(p: Any) -> None:
+    i, j, k = p.positions("i j k")
+    X, Z = p.items("X Z")
+    q, r = p.weights("q r")
+    X[i, j] += q[k, i] * r[k, j] * (k < i) * (i < j)
+    Z[()] += X[i, j]
+
+
+@recursion
+def counted(p: Any) -> None:
+    i, j, k = p.positions("i j k")
+    X, Z = p.items("X Z")
+    q = p.weights("q")
+    X[i, j] += q[i, j] * (i <= k) * (k <= j)
+    Z[()] += X[i, j]
+
+
+@recursion
+def from_the_end(p: Any) -> None:
+    j = p.positions("j")
+    X, Z = p.items("X Z")
+    q = p.weights("q")
+    X[j] += q[j]
+    Z[()] += X[j] * (p.n - 1 <= j)
+
+
+@recursion
+def of_all_symbols(p: Any) -> None:
+    j, x, y = p.positions("j"), *p.symbols("x y", 3)
+    X, Z = p.items("X", 3), p.items("Z")
+    q, r = p.weights("q", 3), p.weights("r", 3)
+    X[j, x] += q[j, y] * r[j, y]
+    Z[()] += X[j, x]
+
+
+Sums = Callable[[Tensor, Tensor, int], Tensor]
+BY_HAND: dict[str, tuple[Callable[..., Recursion], int, Sums]] = {
+    "weights of which no rule reads some": (
+        before_both, 2,
+        lambda q, r, n: sum(q[k, i] * r[k, j] for j in range(3, n + 1) for i in range(2, j) for k in range(1, i)),
+    ),
+    "terms that do not differ": (
+        counted, 2, lambda q, r, n: sum(q[i, j] * (j - i + 1) for j in range(1, n + 1) for i in range(1, j + 1)),
+    ),
+    "sums from the end": (from_the_end, 1, lambda q, r, n: sum(q[j] for j in range(max(1, n - 1), n + 1))),
+    "symbols that no factor has": (
+        of_all_symbols, 1, lambda q, r, n: sum((q[j] * r[j]).sum() * 3 for j in range(1, n + 1)),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_sums_by_hand(name: str, values: str) -> None:
+    """Whatever no rule reads is NaN, and its derivative zero."""
+    page, positions, by_hand = BY_HAND[name]
+    engine, lengths = TorchEngine(page()), [5, 3, 4]
+    symbols = [3] if name == "symbols that no factor has" else []
+    names = [table.name for table in engine.recursion.tables.values() if not table.is_item]
+    tables = [torch.rand(3, *[6] * positions, *symbols) + 0.1 for _ in range(2)]
+    leaves = [t.clone().requires_grad_() for t in tables]
+    expected = torch.stack([by_hand(*(x[b] for x in leaves), n) for b, n in enumerate(lengths)])
+    expected.log().sum().backward()
+    used = [torch.zeros_like(t) if t.grad is None else t.grad for t in leaves]
+    given = [torch.where(u != 0, t.log(), torch.nan).requires_grad_() for t, u in zip(tables, used, strict=True)]
+    found = engine.log_partition(dict(zip(names, given, strict=False)), torch.tensor(lengths))
+    torch.testing.assert_close(found, expected.log())
+    found.sum().backward()
+    for x, t, u in list(zip(given, tables, used, strict=True))[: len(names)]:
+        torch.testing.assert_close(x.grad, u * t)

@@ -142,11 +142,11 @@ class Tables:
     # ------------------------------------------------------------------ reading
 
     def weight(self, ref: Ref, grid: Grid) -> Tensor:
-        """A weight; -inf, without a gradient, beyond the end of a sentence."""
+        """A weight; by position, -inf without a gradient in cells beyond the end of a sentence."""
         table = self.weights[ref.table]
         places = [(size, self.at(x, grid)) for size, x in zip(table.shape, ref.positions, strict=False)]
         found = self.read(table, places, ref.symbols, grid)
-        inside = self.holds([Bound(x.name, "n", -x.offset) for x in ref.positions], grid)
+        inside = self.holds([Bound(name, "n", 0) for name in grid.values if ref.positions], grid)
         return where(inside, found, grid.dims)
 
     def read(
