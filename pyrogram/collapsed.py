@@ -179,8 +179,6 @@ class CollapsedUpdates:
         sentence_counts: SentenceCounts,
         order: Tensor,
         batch_size: int,
-        *,
-        buffer: SentenceCounts | None = None,
     ) -> tuple[Tensor, SentenceCounts]:
         """Figure 3 for every sentence: Q(t_i) from the counts of all others, whose expected counts then replace i's.
 
@@ -190,15 +188,13 @@ class CollapsedUpdates:
         :param corpus: its counts are changed.
         :param sentence_counts: of the last sweep, or of :meth:`expected_counts`; not changed.
         :param order: a permutation of the sentences.
-        :param buffer: what an earlier sweep returned and is not needed any more: its memory may be used again.
         :returns: the entropies of all Q(t_i), shape ``(N,)``, -inf if i has no derivation; and the new sentence counts.
         :raises ValueError: if an argument does not fit the grammar or the sentences.
         """
         check_corpus_counts(corpus, self.blocks)
         check_batches(order, batch_size, len(self.words))
-        for counts in (sentence_counts,) if buffer is None else (sentence_counts, buffer):
-            self._check_sentence_counts(counts)
-        return self._collapsed_vb(corpus, sentence_counts, order, batch_size, buffer)
+        self._check_sentence_counts(sentence_counts)
+        return self._collapsed_vb(corpus, sentence_counts, order, batch_size)
 
     def _check_sentence_counts(self, sentence_counts: SentenceCounts) -> None:
         """
@@ -211,7 +207,6 @@ class CollapsedUpdates:
         sentence_counts: SentenceCounts,
         order: Tensor,
         batch_size: int,
-        buffer: SentenceCounts | None,
     ) -> tuple[Tensor, SentenceCounts]:
         """:meth:`collapsed_vb` of arguments that fit."""
         entropies = corpus.counts[next(iter(self.blocks))].new_zeros(len(self.words))

@@ -78,7 +78,6 @@ class SecondOrderUpdates(CollapsedUpdates):
         sentence_counts: SentenceCounts,
         order: Tensor,
         batch_size: int,
-        buffer: SentenceCounts | None,
     ) -> tuple[Tensor, SentenceCounts]:
         entropies = torch.zeros(len(self.words), dtype=torch.float64, device=self.words.device)
         spread = self._totals(sentence_counts, "variances")

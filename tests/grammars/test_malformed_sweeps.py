@@ -94,7 +94,6 @@ def test_counts_of_other_sentences(kind):
     for bad in [{"values": v} for v in wrong] + [{}]:
         for use in (
             lambda bad=bad: sweeps.collapsed_vb(field, bad, order, 1),
-            lambda bad=bad: sweeps.collapsed_vb(field, own, order, 1, buffer=bad),
             lambda bad=bad: sweeps.total(bad),
             lambda bad=bad: sweeps.dense_counts(bad, order),
         ):

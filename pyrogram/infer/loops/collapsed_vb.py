@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -76,13 +76,11 @@ class _Problem(CollapsedProblem):
     """
     :param points: the model at values of its latent sites, if it has others than Dirichlets that are weights alone.
     :param own: the sites, of several processes with the sentences of this one alone, which ``updates`` are about.
-    :param buffers: sentence counts by site that no state has any more: memory for the next sweep.
     """
 
     points: CollapsedPoints | None = None
     own: Sequence[SentenceSite] = ()
     reduce: Reduce | None = None
-    buffers: dict[str, SentenceCounts] = field(default_factory=dict)
     _kept: tuple[Weights, Terms] | None = None
 
     def terms(self, weights: Weights, parameters: Weights) -> Terms:
@@ -256,7 +254,6 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
         )
         before = {} if self.reduce is None else {name: f.clone() for name, f in counts.items()}
         sentence_counts: dict[str, SentenceCounts] = {}
-        buffers, problem.buffers = problem.buffers, {}  # an interrupted sweep leaves none
 
         def sweep() -> Weights:
             entropy = torch.zeros((), dtype=torch.float64)
@@ -264,7 +261,7 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
                 order = problem.order(site, self.order, generator)
                 shared = make_corpus_counts(site, counts, terms.alpha, weights)
                 entropies, sentence_counts[site.name] = problem.updates[site.name].collapsed_vb(
-                    shared, state.sentence_counts[site.name], order, self.batch_size, buffer=buffers.get(site.name)
+                    shared, state.sentence_counts[site.name], order, self.batch_size
                 )
                 check_derivable(site, entropies)
                 entropy += entropies.sum(dtype=torch.float64).cpu()
@@ -287,10 +284,6 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
             sentence_counts=sentence_counts,
         )
         return new, Info(objective)
-
-    def _done(self, problem: _Problem, old: CollapsedState, info: Info) -> None:
-        if old is not self._best:
-            problem.buffers = old.sentence_counts
 
     def _estimate(self, problem: _Problem, state: CollapsedState) -> Weights:
         terms, weights = self._point(problem, state)
