@@ -110,7 +110,6 @@ class CollapsedUpdates:
         ends = torch.tensor([block.shape.numel() for block in self.blocks.values()]).cumsum(0).tolist()
         self._slices = {n: slice(a, b) for n, a, b in zip(self.blocks, [0, *ends], ends, strict=False)}
         self._size = ends[-1]
-        self._num_columns = self._size  # how many kinds of events sentence counts are about
 
     def tied(self, grammar: Grammar, entries: Mapping[str, Tensor]) -> CollapsedUpdates | None:
         """The same sweeps, but of a grammar over the sources of this one's weights.
@@ -170,7 +169,7 @@ class CollapsedUpdates:
         starts, events = sentence_counts["starts"], sentence_counts["events"]
         if len(starts) != len(self.words) + 1 or bool((starts.diff() < 0).any()) or int(starts[0]) != 0:
             return False
-        inside = bool(((events >= 0) & (events < self._num_columns)).all())
+        inside = bool(((events >= 0) & (events < self._size)).all())
         return inside and int(starts[-1]) == len(events) == len(sentence_counts["values"])
 
     def collapsed_vb(

@@ -14,7 +14,6 @@ from torch import Tensor
 from typing_extensions import Unpack
 
 from pyrogram.collapsed import SentenceCounts
-from pyrogram.collapsed_second_order import SecondOrderUpdates
 from pyrogram.grammar import Weights
 from pyrogram.infer.model.collapsed import (
     CollapsedProblem,
@@ -144,8 +143,6 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
         other has the same fixed points, and the compiled DMV does eight in hardly more time than one.
     :param order: ``"fixed"``, or ``"shuffled"`` anew for every sweep; the result depends on it a little. Batches are
         of sentences of nearly equal length; with ``batch_size=1`` the fixed order is that of the corpus.
-    :param second_order: use E[log(f + α)] ≈ log(E[f] + α) - Var[f] / 2(E[f] + α)^2 (Teh et al. 2007). The
-        variances of counts need second derivatives of log Z: one more chart for every event of a sentence.
     :param seed: of shuffled orders; by default from torch's global generator.
     :param processes: ``reduce=`` and ``approximate=True``: each process sweeps its own sentences, given the expected
         counts of the others' as they were before the sweep. Fixed points are the same; the way to them is another one,
@@ -161,7 +158,6 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
         *,
         batch_size: int = 8,
         order: Literal["fixed", "shuffled"] = "fixed",
-        second_order: bool = False,
         initial_weights: Mapping[str, Tensor] | str | None = None,
         seed: int | None = None,
         **processes: Unpack[SweepOptions],
@@ -170,7 +166,7 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
         super().__init__(model, initial_weights=initial_weights, e_step=ScheduledEStep(reduce=reduce))
         if batch_size < 1 or order not in ("fixed", "shuffled"):
             raise ValueError(f"need batch_size >= 1 and order 'fixed' or 'shuffled', not {batch_size} and {order!r}")
-        self.batch_size, self.order, self.second_order = batch_size, order, second_order
+        self.batch_size, self.order = batch_size, order
         self._seed = int(torch.randint(2**62, ())) if seed is None and order == "shuffled" else seed or 0
 
     def _prepare(self, model: Callable[[], Any]) -> _Problem:
@@ -185,12 +181,7 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
             if any(map(traced.of_each, traced.sentences)) or all(source.concentration is None for source in sources):
                 raise  # there is nothing to integrate out: the first cause is the one to know
         own = traced if self.reduce is None else share_of(traced, self.reduce.rank, self.reduce.size)
-        updates = {
-            s.name: SecondOrderUpdates(s.grammar, s.words)
-            if self.second_order
-            else s.grammar.collapsed_updates(s.words)
-            for s in own.sentences
-        }
+        updates = {s.name: s.grammar.collapsed_updates(s.words) for s in own.sentences}
         orders = {s.name: SentenceOrder(s.words, self.batch_size) for s in own.sentences}
         return _Problem(traced, model, updates, orders, points, own=own.sentences, reduce=self.reduce)
 
