@@ -110,7 +110,6 @@ class CollapsedUpdates:
         ends = torch.tensor([block.shape.numel() for block in self.blocks.values()]).cumsum(0).tolist()
         self._slices = {n: slice(a, b) for n, a, b in zip(self.blocks, [0, *ends], ends, strict=False)}
         self._size = ends[-1]
-        self._num_columns = self._size  # how many kinds of events sentence counts are about
 
     def tied(self, grammar: Grammar, entries: Mapping[str, Tensor]) -> CollapsedUpdates | None:
         """The same sweeps, but of a grammar over the sources of this one's weights.
@@ -170,7 +169,7 @@ class CollapsedUpdates:
         starts, events = sentence_counts["starts"], sentence_counts["events"]
         if len(starts) != len(self.words) + 1 or bool((starts.diff() < 0).any()) or int(starts[0]) != 0:
             return False
-        inside = bool(((events >= 0) & (events < self._num_columns)).all())
+        inside = bool(((events >= 0) & (events < self._size)).all())
         return inside and int(starts[-1]) == len(events) == len(sentence_counts["values"])
 
     def collapsed_vb(
@@ -179,8 +178,6 @@ class CollapsedUpdates:
         sentence_counts: SentenceCounts,
         order: Tensor,
         batch_size: int,
-        *,
-        buffer: SentenceCounts | None = None,
     ) -> tuple[Tensor, SentenceCounts]:
         """Figure 3 for every sentence: Q(t_i) from the counts of all others, whose expected counts then replace i's.
 
@@ -190,15 +187,13 @@ class CollapsedUpdates:
         :param corpus: its counts are changed.
         :param sentence_counts: of the last sweep, or of :meth:`expected_counts`; not changed.
         :param order: a permutation of the sentences.
-        :param buffer: what an earlier sweep returned and is not needed any more: its memory may be used again.
         :returns: the entropies of all Q(t_i), shape ``(N,)``, -inf if i has no derivation; and the new sentence counts.
         :raises ValueError: if an argument does not fit the grammar or the sentences.
         """
         check_corpus_counts(corpus, self.blocks)
         check_batches(order, batch_size, len(self.words))
-        for counts in (sentence_counts,) if buffer is None else (sentence_counts, buffer):
-            self._check_sentence_counts(counts)
-        return self._collapsed_vb(corpus, sentence_counts, order, batch_size, buffer)
+        self._check_sentence_counts(sentence_counts)
+        return self._collapsed_vb(corpus, sentence_counts, order, batch_size)
 
     def _check_sentence_counts(self, sentence_counts: SentenceCounts) -> None:
         """
@@ -211,7 +206,6 @@ class CollapsedUpdates:
         sentence_counts: SentenceCounts,
         order: Tensor,
         batch_size: int,
-        buffer: SentenceCounts | None,
     ) -> tuple[Tensor, SentenceCounts]:
         """:meth:`collapsed_vb` of arguments that fit."""
         entropies = corpus.counts[next(iter(self.blocks))].new_zeros(len(self.words))

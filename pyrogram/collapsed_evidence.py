@@ -130,16 +130,14 @@ class EvidenceUpdates(CollapsedUpdates):
         sentence_counts: SentenceCounts,
         order: Tensor,
         batch_size: int,
-        buffer: SentenceCounts | None,
     ) -> tuple[Tensor, SentenceCounts]:
         entropies = self.words.new_zeros(len(self.words), dtype=torch.float64)
         entropies[self._known.wholly] = self._known_nats
         found: SentenceCounts = {}
         for part, (sentences, updates) in self._moving.items():
             own = _of(sentence_counts, part)
-            room = None if buffer is None else _of(buffer, part)
             local = self._in_part(order, sentences)
-            entropies[sentences], new = updates.collapsed_vb(corpus, own, local, batch_size, buffer=room)
+            entropies[sentences], new = updates.collapsed_vb(corpus, own, local, batch_size)
             found.update({f"{part}_{name}": t for name, t in new.items()})
         if corpus.weights:
             self._write_fixed(corpus, self.total(found))

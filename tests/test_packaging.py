@@ -25,8 +25,8 @@ BELOW: dict[str, set[str]] = {name: set() for name in (*LOWEST, *WORDS)}
 BELOW["charts"] = {"operators", "recursion"}
 BELOW["parseval"] = {"folding"}
 BELOW["collapsed_checks"] = {"charts", "operators"}
-COLLAPSED = {"collapsed", "collapsed_checks", "collapsed_evidence", "collapsed_second_order"}
-for module in ("collapsed", "collapsed_evidence", "collapsed_second_order", "grammar"):
+COLLAPSED = {"collapsed", "collapsed_checks", "collapsed_evidence"}
+for module in ("collapsed", "collapsed_evidence", "grammar"):
     BELOW[module] = {"bias", "charts", "operators"} | COLLAPSED
 BELOW["evidence"] = BELOW["grammar"] | {"grammar"}
 BELOW["tilt"] = BELOW["evidence"] | {"evidence"}

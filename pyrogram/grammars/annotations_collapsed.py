@@ -61,14 +61,13 @@ class AnnotationUpdates(CollapsedUpdates):
         sentence_counts: SentenceCounts,
         order: Tensor,
         batch_size: int,
-        buffer: SentenceCounts | None,
     ) -> tuple[Tensor, SentenceCounts]:
         if "rules" in corpus.weights:  # weights that are not integrated out do not depend on other trees
             _, entropies, fresh = self.expected_counts(corpus.weights)
             corpus.counts["rules"].copy_(self.total(fresh)["rules"])
             return entropies, fresh
         counts, alpha = corpus.counts["rules"].numpy(), corpus.concentration["rules"].double().expand(self._size)
-        values = self._empty() if buffer is None else buffer["values"]
+        values = self._empty()
         arrays = sentence_counts["values"].numpy(), values.numpy(), order.numpy()
         _, entropies = chart.collapsed_vb(self.layout, counts, alpha.numpy(), *arrays, batch_size)
         return torch.from_numpy(entropies), {"values": values}

@@ -154,7 +154,7 @@ class RecursiveUpdates(CollapsedUpdates):
         own = torch.zeros(len(self._engine.places), dtype=torch.float64)
         fixed = CorpusCounts(zeros, {}, {n: weights[n].to(torch.float64) for n in self.blocks})
         order = torch.from_numpy(longest_first(self._events.lengths))  # so blocks have few empty places
-        return self._sweep(fixed, own, torch.empty_like(own), order, CELL)
+        return self._sweep(fixed, own, order, CELL)
 
     def _collapsed_vb(
         self,
@@ -162,14 +162,13 @@ class RecursiveUpdates(CollapsedUpdates):
         sentence_counts: SentenceCounts,
         order: Tensor,
         batch_size: int,
-        buffer: SentenceCounts | None,
     ) -> tuple[Tensor, SentenceCounts]:
-        out = torch.empty_like(sentence_counts["values"]) if buffer is None else buffer["values"]
-        return self._sweep(corpus, sentence_counts["values"], out, order, batch_size)[1:]
+        return self._sweep(corpus, sentence_counts["values"], order, batch_size)[1:]
 
     def _sweep(
-        self, corpus: CorpusCounts, own: Tensor, out: Tensor, order: Tensor, batch_size: int
+        self, corpus: CorpusCounts, own: Tensor, order: Tensor, batch_size: int
     ) -> tuple[Tensor, Tensor, SentenceCounts]:
+        out = torch.empty_like(own)
         log_z, entropies = (torch.zeros(len(self.words), dtype=torch.float64) for _ in range(2))
         if not self._is_compiled(corpus):
             for i, z, entropy, new in self._sweep_in_torch(corpus, {"values": own}, order, batch_size):

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -16,17 +16,12 @@ from pyro.poutine.messenger import Messenger
 from torch import Tensor
 from torch.distributions import kl_divergence
 
-from pyrogram.charts.checks import broadcast_shapes
 from pyrogram.distributions import Gaussian, LogisticNormalWeights, Sentence
 from pyrogram.distributions.packed_dirichlet import DIRICHLETS, block_of, expected_log
 from pyrogram.distributions.sentence import safe_log
-from pyrogram.infer.model.shares import own_rows
 from pyrogram.infer.model.sites import base_distribution, distribution_name
 from pyrogram.infer.model.structure import ModelError
 from pyrogram.infer.model.tracing import depends_on
-from pyrogram.infer.running.reduce import Reduce
-
-from .summed_gradients import summed_function
 
 
 class TraceGrammar_ELBO(ELBO):
@@ -43,19 +38,10 @@ class TraceGrammar_ELBO(ELBO):
     higher, and noisy. The model's observed sites must be sentences whose weights are Dirichlet sites, logistic normals
     or parameters, unchanged, for the bound holds only where log p is linear in log w; minibatches are unbiased.
 
-    With ``reduce`` every process runs the whole step, but fills the charts of its share of the sentences alone: value
-    and gradient are summed over processes, and are those of one. So every process must evaluate the loss equally often,
-    from the same parameters and minibatches; call ``pyro.set_rng_seed`` with one seed in all of them. There is no
-    second derivative then.
+    Its arguments are those of ``pyro.infer.ELBO``.
 
-    :param reduce: processes that share the sentences, such as :func:`.all_reduce` of those of torchrun.
-    :param options: those of ``pyro.infer.ELBO``.
-    :raises ModelError: by name, for any other site; and for processes that differ in sentences or weights.
+    :raises ModelError: by name, for any other site.
     """
-
-    def __init__(self, *, reduce: Reduce | None = None, **options: Any) -> None:
-        super().__init__(**options)
-        self.reduce = reduce
 
     def _get_trace(self, model: Any, guide: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
         """Traces in which every Dirichlet site and every normal expert has its mean."""
@@ -141,39 +127,9 @@ class TraceGrammar_ELBO(ELBO):
                 )
         log_weights = {block: weights[id(tensor)]() for block, tensor in function.weights.items()}
         function._validate_sample(site["value"])
-        if self.reduce is not None:
-            return self._shared_log_likelihood(name, site, log_weights)
         expected = Sentence(function.grammar, log_weights=log_weights, known=function.known, validate_args=False)
         weighted: Tensor = expected.log_prob(site["value"]).expand(function.batch_shape) * site["scale"]
         return weighted.sum()
-
-    def _shared_log_likelihood(self, name: str, site: dict[str, Any], log_weights: dict[str, Tensor]) -> Tensor:
-        """The same, of which this process does its share."""
-        assert self.reduce is not None
-        function: Sentence = site["fn"]
-        if function.known is not None:
-            raise ModelError(
-                "TraceGrammar_ELBO(reduce=) cannot share out sentences of which something is known, as at site "
-                f"{name!r}; leave out reduce="
-            )
-        blocks, words = function.grammar.blocks, site["value"]
-        shape = broadcast_shapes(function.batch_shape, words.shape[:-1])
-        words = words.expand(*shape, words.shape[-1]).reshape(-1, words.shape[-1])
-        scale = torch.as_tensor(site["scale"]).expand(shape).reshape(-1)
-        own = own_rows(words, self.reduce.rank, self.reduce.size)
-
-        def of_this_process(given: Mapping[str, Tensor]) -> Tensor:
-            mine = {}
-            for block, w in given.items():
-                each = w.dim() > len(blocks[block].shape)
-                mine[block] = (
-                    w.expand(*shape, *blocks[block].shape).reshape(-1, *blocks[block].shape)[own] if each else w
-                )
-            sentence = Sentence(function.grammar, log_weights=mine, validate_args=False)
-            log_z: Tensor = sentence.log_prob(words[own]) * scale[own]
-            return log_z.sum(dtype=torch.float64)
-
-        return summed_function(self.reduce, of_this_process, log_weights, words)
 
     def loss(self, model: Callable[..., Any], guide: Callable[..., Any], *args: Any, **kwargs: Any) -> float:
         """Minus the bound, as a number."""

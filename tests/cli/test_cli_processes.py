@@ -18,7 +18,6 @@ from pipes_with_data import needs_pipes, piped
 from safetensors.torch import load_file
 
 from pyrogram import DMV, Corpus
-from pyrogram.cli.runs.processes import approximate_sweeps
 from pyrogram.cli.runs.settings import Settings
 from pyrogram.cli.runs.starts import StartWork
 from pyrogram.infer import AllReduce
@@ -149,13 +148,10 @@ def test_what_torchrun_cannot_share_out_is_refused(refused, treebanks, tmp_path)
     assert "--jobs shares out starts" in refused("induce", treebanks.train, "--jobs", 2, "--starts", 2)
     rules = tmp_path / "rules.cfg"
     rules.write_text("S -> 'NN' S | 'NN'\n")
-    for method in ("cvb", "hastings"):
+    for method in ("cvb", "hastings", "gibbs"):
         for model in ([], ["--model", "pcfg", "--grammar", rules]):
             error = refused("induce", treebanks.train, *model, "--method", method)
-            assert f"--method {method} takes each sentence given all others" in error and "--approximate" in error
-    for method in ("em", "vb", "gibbs"):
-        error = refused("induce", treebanks.train, "--method", method, "--approximate")
-        assert f"--approximate is for --method cvb and hastings, and {method} is always exact" in error
+            assert f"--method {method} is for one process, and torchrun has started several; leave out" in error
 
 
 @pytest.mark.usefixtures("under_torchrun")
@@ -166,39 +162,28 @@ def test_other_processes_are_silent(call, refused, tmp_path, monkeypatch):
     assert call("induce", missing) == (2, "", "")
 
 
-# ---------------------------------------------------------------------- --approximate
-
-
-def test_one_process_is_exact(refused, call, treebanks, monkeypatch):
-    command = ["induce", treebanks.train, "--tags", "xpos", "--method", "cvb", "--steps", 1]
-    assert "one alone is exact; leave it out, or let torchrun" in refused(*command, "--approximate")
+def test_one_process_has_all_methods(call, treebanks, monkeypatch):
     for name, value in {**TORCHRUN, "WORLD_SIZE": "1"}.items():
         monkeypatch.setenv(name, value)
-    assert "one alone is exact" in refused(*command, "--approximate")
-    assert call(*command).status == 0
+    assert call("induce", treebanks.train, "--tags", "xpos", "--method", "cvb", "--steps", 1).status == 0
 
 
-@pytest.mark.parametrize("method", ["cvb", "hastings"])
-def test_settings_say_in_how_many_processes_sweeps_are_approximate(method, monkeypatch):
-    for name, value in {**TORCHRUN, "WORLD_SIZE": "3"}.items():
-        monkeypatch.setenv(name, value)
-    assert approximate_sweeps(method, True) == "in 3 processes"
-    assert approximate_sweeps("gibbs", False) is None
-
-
-def test_exact_and_approximate_runs_do_not_go_on_from_one_another(refused, call, treebanks, tmp_path):
+def test_runs_from_before_go_on_if_they_were_exact(refused, call, treebanks, tmp_path):
+    """Their settings have one more field."""
     command = ["induce", treebanks.train, "--tags", "xpos", "--method", "cvb", "--steps", 1, "--out", tmp_path]
     assert call(*command).status == 0
     path = tmp_path / "config.json"
     config = json.loads(path.read_text())
-    assert config["settings"]["approximate"] is None
-    config["settings"]["approximate"] = "in 2 processes"
-    path.write_text(json.dumps(config))
+    for value in (None, "in 2 processes"):
+        config["settings"]["approximate"] = value
+        path.write_text(json.dumps(config))
+        if value is None:
+            assert call(*command).status == 0
     assert "a run with other settings (approximate in 2 processes, not None)" in refused(*command)
 
 
 class Counted(AllReduce):
-    """This process alone, which counts how often sweeps are put together."""
+    """This process alone, which counts how often sums are put together."""
 
     calls = 0
 
@@ -217,17 +202,16 @@ def two_threads():
 
 
 @pytest.mark.usefixtures("two_threads")
-@pytest.mark.parametrize("method", ["em", "vb", "cvb", "hastings", "gibbs"])
+@pytest.mark.parametrize("method", ["em", "vb"])
 def test_a_start_shares_its_work(method, treebanks):
     corpus = Corpus.from_conllu(treebanks.train, tags="xpos").filter(6)
     grammar, found, threads = DMV(len(corpus.vocab)), {}, set()
     alpha = None if method == "em" else 0.5
     for reduce in (None, Counted()):
-        is_approximate = reduce is not None and method in ("cvb", "hastings")
         settings = Settings(
             method=method, tags="xpos", max_length=6, starts=1, seed=0, alpha=alpha, init="uniform", stops="half",
             distance=0.0, noise=0.3, steps=3, tolerance=0.0, patience=1, valence_attach=False, smoothing=1e-4,
-            unknown="error", approximate="in 1 processes" if is_approximate else None,
+            unknown="error",
         )  # fmt: skip
         plain = grammar.initial_weights(corpus.words, "uniform")
         work = StartWork(settings, grammar, corpus.words, None, plain, dict, None, alpha, reduce)
@@ -235,33 +219,9 @@ def test_a_start_shares_its_work(method, treebanks):
         assert len(found[reduce].objective) == 3
         assert reduce is None or reduce.calls >= 3
     assert threads == {1}
-    if method in ("em", "vb", "cvb"):  # one process has the whole corpus; the others have random numbers of their own
-        alone, shared = (start.weights for start in found.values())
-        for name, w in alone.items():
-            torch.testing.assert_close(shared[name], w, rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.slow
-def test_approximate_sweeps_that_were_killed_go_on_to_the_exact_fixed_point(call, refused, treebanks, tmp_path):
-    command = ["induce", treebanks.train, "--tags", "xpos", "--method", "cvb", "--tolerance", 0, "--steps", 600]
-    approximate = [*command, "--approximate", "--out", tmp_path / "run"]
-    killed, deadline = launched(approximate), time.monotonic() + 240
-    while not (tmp_path / "run/starts/001.safetensors").exists() and time.monotonic() < deadline:
-        time.sleep(0.001)
-    for process in killed:
-        process.kill()
-        process.communicate()
-    assert not (tmp_path / "run/weights.safetensors").exists()
-    told = [(process.communicate(timeout=240), process.returncode) for process in launched(approximate)]
-    assert [status for _, status in told] == [0, 0]
-    assert b"going on in" in told[0][0][1] and b"cvb: approximate in 2 processes" in told[0][0][0]
-    assert "(approximate in 2 processes, not None)" in refused(*command, "--out", tmp_path / "run")
-    assert call(*command, "--out", tmp_path / "exact").status == 0
-    exact = load_file(tmp_path / "exact/weights.safetensors")
-    for name, w in load_file(tmp_path / "run/weights.safetensors").items():
-        torch.testing.assert_close(w, exact[name], rtol=1e-6, atol=1e-6)
-    curves = [(tmp_path / name / "curve.csv").read_text() for name in ("run", "exact")]
-    assert curves[0].splitlines()[5] != curves[1].splitlines()[5]
+    alone, shared = (start.weights for start in found.values())
+    for name, w in alone.items():
+        torch.testing.assert_close(shared[name], w, rtol=1e-12, atol=1e-12)
 
 
 @needs_pipes

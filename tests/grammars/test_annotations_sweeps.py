@@ -114,18 +114,6 @@ def test_numbers_of_subtypes(subtypes, constant, single, monkeypatch) -> None:
     torch.set_default_dtype(torch.float32)
 
 
-def test_no_memory_of_an_earlier_sweep_is_read(both) -> None:
-    compiled, _, weights = both
-    concentration = {"rules": torch.full_like(weights["rules"], 0.5)}
-    order = torch.arange(3)
-    found = []
-    for spare in (None, {"values": torch.full((compiled.layout.size,), 7.0)}):
-        _, _, own = compiled.expected_counts(weights)
-        field = CorpusCounts(compiled.total(own), concentration)
-        found.append(compiled.collapsed_vb(field, own, order, 1, buffer=spare)[1]["values"])
-    torch.testing.assert_close(found[0], found[1])
-
-
 def test_extreme_weights_go_through_logs(both) -> None:
     """Subtypes whose weights no double can compare: children that want the one, parents that want the other."""
     compiled, plain, weights = both

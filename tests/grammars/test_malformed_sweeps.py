@@ -7,7 +7,6 @@ import torch
 from small_grammars import GRAMMARS
 
 from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
-from pyrogram.collapsed_second_order import SecondOrderUpdates
 
 KINDS = {"compiled": lambda g, x: g.collapsed_updates(x), "plain": CollapsedUpdates}
 
@@ -94,7 +93,6 @@ def test_counts_of_other_sentences(kind):
     for bad in [{"values": v} for v in wrong] + [{}]:
         for use in (
             lambda bad=bad: sweeps.collapsed_vb(field, bad, order, 1),
-            lambda bad=bad: sweeps.collapsed_vb(field, own, order, 1, buffer=bad),
             lambda bad=bad: sweeps.total(bad),
             lambda bad=bad: sweeps.dense_counts(bad, order),
         ):
@@ -117,18 +115,3 @@ def test_trees_that_are_none(kind):
             sweeps.counts(bad)
         with pytest.raises(ValueError, match="^(trees|heads) must be"):
             sweeps.hastings(field, bad.clone(), order, 1)
-
-
-@pytest.mark.parametrize("kind", ["HMM", "CFG"])
-def test_second_order(kind):
-    grammar, weights, words = GRAMMARS[kind]()
-    sweeps = SecondOrderUpdates(grammar, words)
-    own = sweeps.expected_counts(weights)[2]
-    field = CorpusCounts(sweeps.total(own), {n: torch.ones_like(w) for n, w in weights.items()})
-    for order in ORDERS.values():
-        with pytest.raises(ValueError, match="^order must .*"):
-            sweeps.collapsed_vb(field, own, order, 1)
-    with pytest.raises(ValueError, match="batch_size must be at least 1, not 0"):
-        sweeps.collapsed_vb(field, own, torch.arange(2), 0)
-    with pytest.raises(ValueError, match="weights must be non-negative and finite"):
-        sweeps.expected_counts({n: -w for n, w in weights.items()})

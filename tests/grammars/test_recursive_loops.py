@@ -41,11 +41,10 @@ LOOPS: dict[str, Callable[[], GrammarLoop[Any, Any]]] = {
     "EM": lambda: EM(maximum_likelihood, initial_weights=start()),
     "variational Bayes": lambda: VariationalEM(dirichlet, initial_weights=start()),
     "collapsed VB": lambda: CollapsedVB(dirichlet, initial_weights=start(), batch_size=1),
-    "second order": lambda: CollapsedVB(dirichlet, initial_weights=start(), batch_size=2, second_order=True),
 }
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n == "second order" else n for n in LOOPS])
+@pytest.mark.parametrize("name", LOOPS)
 def test_loops_are_those_of_the_dmv(name: str) -> None:
     """Objectives and weights of each iteration, from the same start."""
     found: list[GrammarLoop[Any, Any]] = []

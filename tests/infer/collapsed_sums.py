@@ -59,34 +59,20 @@ class FieldOfTrees:
     def means(self) -> list[Tables]:
         return [expectation(q, trees) for q, trees in zip(self.q, self.trees, strict=True)]
 
-    def variances(self, i: int) -> tuple[Tables, Tables]:
-        """Of the counts of a sentence's events, and of their sums."""
-        mean = expectation(self.q[i], self.trees[i])
-        squares = expectation(self.q[i], [{n: t[n] ** 2 for n in t} for t in self.trees[i]])
-        sums = expectation(self.q[i], [{n: t[n].sum(-1) ** 2 for n in t} for t in self.trees[i]])
-        return (
-            {n: squares[n] - mean[n] ** 2 for n in mean},
-            {n: sums[n] - mean[n].sum(-1) ** 2 for n in mean},
-        )
-
     def others(self, i: int, seen: Sequence[Tables]) -> Tables:
         zero = {n: np.zeros(p.shape) for n, p in self.prior.items()}
         return added([zero, *(seen[j] for j in range(len(seen)) if j != i)])
 
-    def figure3(self, order: Sequence[int], batch_size: int = 1, second_order: bool = False) -> None:
+    def figure3(self, order: Sequence[int], batch_size: int = 1) -> None:
         """One sweep; sentences of a batch see each other as they were before it."""
         for start in range(0, len(order), batch_size):
-            seen, moments = self.means(), [self.variances(i) for i in range(len(self.trees))]
+            seen = self.means()
             for i in order[start : start + batch_size]:
                 rest = self.others(i, seen)
                 logs = {}
                 for n, alpha in self.prior.items():
                     pseudo = rest[n] + alpha
                     logs[n] = np.log(pseudo) - np.log(pseudo.sum(-1, keepdims=True))
-                    if second_order:
-                        v = sum((m[0][n] for j, m in enumerate(moments) if j != i), np.zeros(alpha.shape))
-                        s = sum((m[1][n] for j, m in enumerate(moments) if j != i), np.zeros(alpha.shape[:-1]))
-                        logs[n] += (s / (2 * pseudo.sum(-1) ** 2))[..., None] - v / (2 * pseudo**2)
                 self.q[i] = normalised([log_weight(t, logs) for t in self.trees[i]])
 
     def figure2(self, order: Sequence[int]) -> None:

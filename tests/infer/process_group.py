@@ -32,7 +32,7 @@ def run_group(checks: Mapping[str, Callable[..., Any]], sizes: Sizes, folder: Pa
     :param checks: picklable, by name.
     """
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["infer.process_checks", "infer.split_checks"])  # imports once for all
+    context.set_forkserver_preload(["infer.process_checks"])  # imports once for all
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))  # Python 3.11 preloads nothing from this process's path
         forkserver.ensure_running()

@@ -48,20 +48,6 @@ def test_sweeps_are_those_of_figure_3(name, valence_attach, batch_size):
         assert_close(loop.weights(), truth.weights())
 
 
-@pytest.mark.one_in(3)
-@pytest.mark.parametrize("name", TINY)
-def test_second_order_sweeps(name):
-    V, corpus = TINY[name]
-    prior, start = random_prior(V), random_tables(V, False, 1)
-    loop, args, kwargs = loop_of(V, corpus, prior, start, batch_size=2, second_order=True)
-    truth = FieldOfTrees(corpus, prior, start)
-    order = sorted(range(len(corpus)), key=lambda i: len(corpus[i]))
-    for _ in range(3):
-        assert loop.step(*args, **kwargs) == pytest.approx(truth.objective(), rel=1e-9)
-        truth.figure3(order, 2, second_order=True)
-        assert_close(loop.weights(), truth.weights(), rtol=1e-8)
-
-
 def test_fixed_points_do_not_depend_on_batches_or_order():
     V, corpus = CORPORA["two tags"]
     prior, start = random_prior(V), random_tables(V, False, 1)
@@ -87,17 +73,16 @@ def test_error_of_the_approximation():
             exact_field.figure2(range(len(corpus)))
         mean_field, truth = exact_field.weights(), collapsed(corpus, prior)[1]
         errors = {}
-        for label, options in {"first order": {}, "second order": {"second_order": True}}.items():
-            loop, args, kwargs = loop_of(V, corpus, prior, start, batch_size=1, **options)
-            found = loop.run(*args, num_steps=300, tolerance=1e-14, progress=False, **kwargs).weights()
-            errors[label] = max(float(np.abs(found[n].numpy() - mean_field[n]).max()) for n in truth)
-            errors[f"{label}, truth"] = max(float(np.abs(found[n].numpy() - truth[n]).max()) for n in truth)
+        loop, args, kwargs = loop_of(V, corpus, prior, start, batch_size=1)
+        found = loop.run(*args, num_steps=300, tolerance=1e-14, progress=False, **kwargs).weights()
+        errors["Figure 3"] = max(float(np.abs(found[n].numpy() - mean_field[n]).max()) for n in truth)
+        errors["Figure 3, truth"] = max(float(np.abs(found[n].numpy() - truth[n]).max()) for n in truth)
         errors["mean field, truth"] = max(float(np.abs(mean_field[n] - truth[n]).max()) for n in truth)
         vb = VariationalEM(models.dirichlet.dirichlet, initial_weights=tensors(start))
         found = vb.run(*args, num_steps=500, tolerance=1e-12, progress=False, **kwargs).weights()
         errors["VB, truth"] = max(float(np.abs(found[n].numpy() - truth[n]).max()) for n in truth)
         lines.append(f"α = {alpha}: " + ", ".join(f"{k} {v:.4f}" for k, v in errors.items()))
-        assert errors["first order"] < 0.1
+        assert errors["Figure 3"] < 0.1
     print("\n".join(lines))  # pytest -s shows them; docs/reproductions.md has them
 
 
@@ -247,7 +232,7 @@ def test_learnt_concentrations_raise_the_objective():
             assert float(torch.autograd.grad(value, alpha)[0]) == pytest.approx(0, abs=1e-2)
 
 
-@pytest.mark.parametrize("options", [{}, {"order": "shuffled", "seed": 4, "batch_size": 2}, {"second_order": True}])
+@pytest.mark.parametrize("options", [{}, {"order": "shuffled", "seed": 4, "batch_size": 2}])
 def test_resumed_run_is_the_same_to_the_last_bit(tmp_path, options):
     V, corpus = CORPORA["two tags"]
     runs = []
@@ -362,7 +347,7 @@ class FieldBesideWeights(FieldOfTrees):
 
     attach: np.ndarray = np.ones(())
 
-    def figure3(self, order, batch_size=1, second_order=False):
+    def figure3(self, order, batch_size=1):
         for i in order:
             rest, logs = self.others(i, self.means()), {"attach": np.log(self.attach)}
             for n in ("root", "stop"):

@@ -8,22 +8,17 @@ from typing import Any
 import pyro
 import pytest
 import torch
-from infer import process_checks, split_checks
-from infer.process_checks import ERRORS, LEARNT, LIKELIHOOD, WORDS, Found, interrupted, ran
+from infer.process_checks import CHECKS, ERRORS, GRAMMAR, LEARNT, LIKELIHOOD, SAME, WORDS, Found, interrupted, ran
 from infer.process_group import run_group
-from infer.split_checks import RESTARTS, cvb, experts, half_experts
 
 from pyrogram.data import CorpusError
-from pyrogram.infer import EM, AllReduce, CollapsedVB, Reduce, VariationalEM, all_reduce
-from pyrogram.infer.model.shares import in_order, own_rows
+from pyrogram.infer import EM, AllReduce, ModelError, Reduce, VariationalEM, all_reduce
+from pyrogram.infer.model.shares import own_rows
 from pyrogram.infer.running.reduce import together
+from pyrogram.models.logistic_normal import logistic_normal
 
-SAME = process_checks.SAME | split_checks.SAME
-CHECKS = process_checks.CHECKS | split_checks.CHECKS
 #: Numbers of processes of each check.
-SIZES = dict.fromkeys(CHECKS, (3,)) | dict.fromkeys(
-    ("VB", "interrupted", "resumed", "half_experts", "resumed_experts"), (2, 3)
-)
+SIZES = dict.fromkeys(CHECKS, (3,)) | dict.fromkeys(("VB", "interrupted", "resumed"), (2, 3))
 #: Of the fast stage.
 ALIKE = ("other_words", "other_error")
 #: What rounding grows into: a curvature from differences of gradients, and float32.
@@ -40,10 +35,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequ
     torch.set_default_dtype(torch.float64)
     pyro.clear_param_store()
     interrupted(None, made / "left")
-    pyro.clear_param_store()
-    half_experts(None, made / "experts left")
-    pyro.clear_param_store()
-    ran(CollapsedVB(LEARNT), WORDS, checkpoint=made / "cvb left")
     return made
 
 
@@ -113,51 +104,6 @@ def test_several_processes_go_on_where_one_was_stopped(groups: Groups, size: int
         assert_same(found, whole_run)
 
 
-@pytest.fixture(scope="module")
-def whole_run_of_experts() -> Found:
-    torch.set_default_dtype(torch.float64)
-    pyro.clear_param_store()
-    return ran(VariationalEM(experts, e_step=RESTARTS), WORDS)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("size", [2, 3])
-def test_experts_of_sentences_go_to_other_processes(
-    groups: Groups, folder: Path, size: int, whole_run_of_experts: Found
-) -> None:
-    for found in groups["resumed_experts", size]:
-        assert_same(found, whole_run_of_experts)
-    path = folder / f"half_experts {size}"
-    assert_same(ran(VariationalEM(experts, e_step=RESTARTS), WORDS, checkpoint=path, num_steps=4), whole_run_of_experts)
-
-
-@pytest.mark.slow
-def test_what_processes_cannot_do_is_refused(groups: Groups) -> None:
-    for found in groups["split_bound", 3]:
-        assert "importance_weighted_bound needs the experts of all sentences" in found["error"]
-    for found in groups["svi_seeded_otherwise", 3]:
-        assert found["error"].startswith("ModelError: processes have different sentences")
-    for found in groups["svi_begun_otherwise", 3]:
-        assert found["error"].startswith("ModelError: processes have different weights")
-
-
-@pytest.mark.slow
-def test_approximate_collapsed_vb_has_the_fixed_point_of_the_exact_one(groups: Groups, folder: Path) -> None:
-    exact = cvb(None, folder / "cvb")
-    for found in groups["cvb", 3]:
-        assert_same(found, exact, tolerance=1e-10)
-        assert_same(found, groups["cvb", 3][0], tolerance=0.0)
-    for found in groups["other_cvb", 3]:
-        assert "is the checkpoint of another run" in found["error"]
-
-
-@pytest.mark.slow
-def test_chains_are_the_same_in_all_processes(groups: Groups) -> None:
-    first, *others = groups["chains", 3]
-    for other in others:
-        assert_same(other, first, tolerance=0.0)
-
-
 # ---------------------------------------------------------------------- one process
 
 
@@ -194,14 +140,19 @@ def test_shares_are_all_sentences_once_and_alike_in_length(size: int) -> None:
     assert torch.cat(shares).sort().values.tolist() == list(range(50))
     longer, shorter = (chosen([int(lengths[rows].sum()) for rows in shares]) for chosen in (max, min))
     assert longer - shorter <= 30
-    values = torch.arange(50.0)
-    assert torch.equal(in_order([values[rows] for rows in shares], words), values)
 
 
 def test_what_is_no_reduce_is_refused() -> None:
     wrong: Any = sum
     with pytest.raises(TypeError, match="reduce must be a Reduce, such as all_reduce"):
         EM(LIKELIHOOD, reduce=wrong)
+
+
+def test_logistic_normals_are_for_one_process() -> None:
+    loop = VariationalEM(logistic_normal, reduce=all_reduce())
+    with pytest.raises(ModelError, match="^VariationalEM with logistic normals is for one process; leave out reduce=,"):
+        loop.step(WORDS, GRAMMAR)
+    assert EM(logistic_normal, reduce=all_reduce()).step(WORDS, GRAMMAR) < 0
 
 
 class Elsewhere:

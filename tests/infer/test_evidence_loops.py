@@ -186,18 +186,6 @@ def test_sweeps_keep_the_order_that_is_asked_for() -> None:
     assert not torch.allclose(*found)
 
 
-def test_second_order_collapsed_vb() -> None:
-    prior, start = random_prior(), random_tables(2, False, 1)
-    loop = CollapsedVB(models.dirichlet.dirichlet, initial_weights=tensors(start), batch_size=2, second_order=True)
-    truth = FieldOfTrees(WORDS, prior, start, SOME)
-    order = sorted(range(len(WORDS)), key=lambda i: len(WORDS[i]))
-    for _ in range(2):
-        found = loop.step(padded(WORDS), DMV(2), concentration=tensors(prior), known=padded(SOME))
-        assert found == pytest.approx(truth.objective(), rel=1e-9)
-        truth.figure3(order, 2, second_order=True)
-        assert_close(loop.weights(), truth.weights(), rtol=1e-8)
-
-
 # ------------------------------------------------------------------ samplers
 
 

@@ -32,7 +32,6 @@ ALGORITHMS: dict[str, Callable[[], GrammarLoop]] = {
     "vb": lambda: VariationalEM(dirichlet),
     "logistic normal": lambda: VariationalEM(logistic_normal),
     "cvb": lambda: CollapsedVB(dirichlet, order="shuffled", seed=0),
-    "cvb of the second order": lambda: CollapsedVB(dirichlet, second_order=True),
     "hastings": lambda: TreeHastings(dirichlet, seed=0),
     "gibbs": lambda: TreeGibbs(dirichlet, seed=0),
 }

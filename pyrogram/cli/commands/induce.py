@@ -19,7 +19,7 @@ from pyrogram.cli.commands.options import Quiet
 from pyrogram.cli.io.errors import CommandError, Interrupted, note
 from pyrogram.cli.io.lock import only_run
 from pyrogram.cli.runs.forks import import_all, prepare_workers
-from pyrogram.cli.runs.processes import approximate_sweeps, check_shared, processes
+from pyrogram.cli.runs.processes import check_method, check_shared, processes
 from pyrogram.cli.runs.settings import DEFAULT_ALPHA, Settings
 from pyrogram.printable import plural
 
@@ -165,14 +165,6 @@ def induce(
     jobs: Annotated[
         int, typer.Option(min=1, max=999, help="Processes, each with one thread, that share the starts.")
     ] = 1,
-    approximate: Annotated[
-        bool,
-        typer.Option(
-            "--approximate",
-            help="Under torchrun, of cvb and hastings: each process sweeps its own sentences, given the others' counts "
-            "as they were before the sweep.",
-        ),
-    ] = False,
     quiet: Quiet = False,
 ) -> None:
     """Learn a grammar from sentences alone, and see how right its trees are.
@@ -202,7 +194,7 @@ def induce(
         raise CommandError("--heads is for --knowledge rules and discovered; leave it out, or give one of these")
     if alpha is not None and knowledge is Knowledge.languages:
         raise CommandError("--alpha is not for --knowledge languages, whose prior has concentrations; leave it out")
-    in_processes = approximate_sweeps(method.value, approximate)
+    check_method(method.value)
     import_all()
     check_shared(train, dev, test, grammar, prior)
     kind = "xpos" if train is None else default_tags(train, format.value)
@@ -226,7 +218,6 @@ def induce(
         unknown=unknown.value,
         knowledge=knowledge.value,
         heads=heads.value,
-        approximate=in_processes,
         data=builtin | digests(train=train, dev=dev, test=test, grammar=grammar, prior=prior),
     )
     if model is Model.pcfg:

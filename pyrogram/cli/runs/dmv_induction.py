@@ -179,7 +179,6 @@ def _notes(
         )
     if settings.init == "supervised":
         notes = [f"{settings.method}: learnt from {size}, beginning at the supervised DMV."]
-    notes += settings.notes
     if train.heads is not None:
         notes.append(SUPERVISED)
     chosen_by = objective if corpora.dev is None else "log-likelihood of the held-out --dev sentences"

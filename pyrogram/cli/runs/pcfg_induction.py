@@ -240,7 +240,6 @@ def report(settings: Settings, texts: EncodedCorpora, outcome: PcfgOutcome) -> S
         f"{plural(words.sentences, 'sentence')}, {plural(words.words, 'word')}), each multinomial mixed with "
         f"{settings.smoothing:g} of the uniform one.",
     ]
-    lines += settings.notes
     missing = sum(tree is None for tree in outcome.trees)
     if missing:
         lines.append(f"{plural(missing, 'sentence has', 'sentences have')} no derivation by the rules of the grammar.")

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,37 +11,23 @@ from typing import TYPE_CHECKING
 
 from pyrogram.cli.io.corpora import name_of
 from pyrogram.cli.io.errors import CommandError, is_one_of_several
-from pyrogram.printable import plural
 
 if TYPE_CHECKING:
     from pyrogram.infer import Reduce
 
 
-ONE_AFTER_THE_OTHER = ("cvb", "hastings")  # methods that take each sentence given all others
+ALONE = ("cvb", "hastings", "gibbs")  # methods that are for one process
 
 
-def approximate_sweeps(method: str, approximate: bool) -> str | None:
-    """In how many processes sweeps are approximate, as settings have it; None: they are exact.
-
-    :param approximate: whether --approximate was given.
-    :raises CommandError: if it must be given, or means nothing.
+def check_method(method: str) -> None:
     """
-    size = int(os.environ["WORLD_SIZE"]) if is_one_of_several() else 1
-    if approximate and method not in ONE_AFTER_THE_OTHER:
+    :raises CommandError: for a method that several processes cannot share.
+    """
+    if is_one_of_several() and method in ALONE:
         raise CommandError(
-            f"--approximate is for --method cvb and hastings, and {method} is always exact; leave it out"
+            f"--method {method} is for one process, and torchrun has started several; leave out torchrun, or give "
+            "--method em or vb"
         )
-    if approximate and size == 1:
-        raise CommandError(
-            f"--approximate shares out the sweeps of {method} among processes, and one alone is exact; leave it out, "
-            "or let torchrun start several"
-        )
-    if size > 1 and method in ONE_AFTER_THE_OTHER and not approximate:
-        raise CommandError(
-            f"--method {method} takes each sentence given all others, which processes cannot do side by side; give "
-            "--approximate to let each sweep its own sentences, or leave out torchrun"
-        )
-    return f"in {plural(size, 'process')}" if approximate else None
 
 
 def check_shared(*paths: Path | None) -> None:

@@ -22,8 +22,6 @@ class Settings:
     """Settings of an induction, checked; the options of ``pyrogram induce`` explain them.
 
     :param alpha: None with ``method="em"``, which has no prior.
-    :param approximate: ``"in 2 processes"``, if sweeps are shared out among so many, each given the counts of the
-        others as they were before the sweep; None: exact.
     :param data: "train", "dev" and "test", as far as they are given, with the SHA-256 of each file; a run on the
         built-in corpus has {"builtin": number of sentences}.
     :raises CommandError: for values that make no sense, by the names of the options.
@@ -48,7 +46,6 @@ class Settings:
     knowledge: str = "none"
     heads: str = "content"
     valences: int = 2
-    approximate: str | None = None
     data: dict[str, str | int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -99,16 +96,6 @@ class Settings:
     def alphabet(self) -> str:
         """The column that is read."""
         return self.tags if self.num_classes is None else "form"
-
-    @property
-    def notes(self) -> list[str]:
-        """What a reader of the numbers must know."""
-        if self.approximate is None:
-            return []
-        return [
-            f"{self.method}: approximate {self.approximate}, each of which swept its own sentences, given the counts "
-            "of the others as they were before the sweep."
-        ]
 
     def as_dict(self) -> dict[str, Any]:
         """Ready for JSON."""

@@ -113,7 +113,7 @@ class StartWork:
             "checkpoint_every": CHECKPOINT_EVERY,
         }
         if settings.method in SAMPLERS:
-            return _sampled(settings, self.grammar, self.words, self.held_out, begin, number, self.reduce, shared)
+            return _sampled(settings, self.grammar, self.words, self.held_out, begin, number, shared)
         loop = _loop(settings, self.grammar, begin, self.prior, self.reduce)
         loop.run(
             self.words,
@@ -163,19 +163,14 @@ def _sampled(
     held_out: Tensor | None,
     start: Weights,
     number: int,
-    reduce: Reduce | None,
     options: dict[str, Any],
 ) -> Start:
     """A chain; weights are means over its second half. Held-out sentences do not stop it, but are looked at last."""
     assert settings.alpha is not None
     model = partial(dirichlet, grammar=grammar, concentration=settings.alpha)
     shared: dict[str, Any] = {"initial_weights": start, "seed": settings.seed + number, "keep_parts": False}
-    shared["reduce"] = reduce
-    sampler: TreeHastings | TreeGibbs
-    if settings.method == "hastings":
-        sampler = TreeHastings(model, approximate=settings.approximate is not None, **shared)
-    else:
-        sampler = TreeGibbs(model, **shared)
+    kind = TreeHastings if settings.method == "hastings" else TreeGibbs
+    sampler = kind(model, **shared)
     sampler.run(words, burn_in=settings.steps // 2, **options)
     weights = sampler.weights()
     likelihoods = [math.nan] * len(sampler.history)
@@ -247,6 +242,6 @@ def _loop(
         prior = {name: 1 + (prior - 1) * block.outcomes.expand(block.shape) for name, block in grammar.blocks.items()}
     model = partial(dirichlet, grammar=grammar, concentration=prior, learn=learn)
     if settings.method == "cvb":
-        return CollapsedVB(model, initial_weights=start, reduce=reduce, approximate=settings.approximate is not None)
+        return CollapsedVB(model, initial_weights=start)
     kind = EM if settings.method == "em-map" else VariationalEM
     return kind(model, initial_weights=start, reduce=reduce)

@@ -10,21 +10,17 @@ from typing import Any
 
 import numpy as np
 import pyro.distributions as dist
-import torch
 from torch import Tensor
 
 from pyrogram.distributions.gaussian import Gaussian
 from pyrogram.grammar import Weights
-from pyrogram.infer.model.expected_counts import expected_counts, summed_counts
+from pyrogram.infer.model.expected_counts import expected_counts
 from pyrogram.infer.model.priors import Priors
-from pyrogram.infer.model.shares import share_of
 from pyrogram.infer.model.structure import TracedModel
-from pyrogram.infer.running.reduce import Reduce, summed
 
 from .e_step import LogisticNormalPosterior, Start
 from .empirical_bayes import current_priors, learn_priors, plan_m_step
-from .posterior import ExpertPosterior, Moments
-from .shares import ExpertShares
+from .posterior import ExpertPosterior
 
 
 class LogisticNormalFactors:
@@ -35,23 +31,12 @@ class LogisticNormalFactors:
 
     :param tolerance: nats per sentence at which an E-step ends.
     :param averaging: see :class:`.VariationalEM`.
-    :param reduce: processes, of which each has the experts of its own sentences.
     """
 
-    def __init__(
-        self,
-        traced: TracedModel,
-        model: Callable[[], Any],
-        tolerance: float,
-        averaging: str,
-        reduce: Reduce | None = None,
-    ):
-        self.traced, self.model, self.averaging, self.reduce = traced, model, averaging, reduce
+    def __init__(self, traced: TracedModel, model: Callable[[], Any], tolerance: float, averaging: str):
+        self.traced, self.model, self.averaging = traced, model, averaging
         self.roles = plan_m_step(traced)
-        self.own = traced if reduce is None else share_of(traced, reduce.rank, reduce.size)
-        self.q = LogisticNormalPosterior(self.own, tolerance)
-        words = {key: traced.site(site.name).words for site in self.own.sentences for key in self.q.keys_of(site)}
-        self.shares = None if reduce is None or not words else ExpertShares(self.q, words, reduce)
+        self.q = LogisticNormalPosterior(traced, tolerance)
         self._prior: Priors | None = None
         self._held: Weights | None = None
 
@@ -91,11 +76,7 @@ class LogisticNormalFactors:
         """Where E-steps begin besides at q: the priors' optimum, then draws that the iteration decides on."""
 
         def draw(place: int, q: ExpertPosterior) -> None:
-            generator = np.random.default_rng([iteration, place])
-            if self.shares is not None:
-                key = next(key for key, own in self.q.posteriors.items() if own is q)
-                generator = self.shares.noise(key, generator)
-            q.start_at_draw(generator)
+            q.start_at_draw(np.random.default_rng([iteration, place]))
 
         starts: list[Start] = [ExpertPosterior.start]
         starts += [partial(draw, place) for place in range(1, number)]
@@ -112,32 +93,16 @@ class LogisticNormalFactors:
         self._held = None
         shared = {**log_weights, **q.log_weights()}
         site_counts = partial(q.site_counts, rounds=rounds, starts=starts)
-        return summed_counts(self.reduce, partial(expected_counts, self.own, shared, site_counts))
+        return expected_counts(self.traced, shared, site_counts)
 
     def negative_kl(self) -> float:
         """-KL(q || prior) of all experts, in nats."""
-        q = self.q
-        each = {key: float(own.negative_kl().sum()) + own.absent_negative_kl() for key, own in q.posteriors.items()}
-        own = torch.tensor(sum(kl for key, kl in each.items() if key not in q.corpus), dtype=torch.float64)
-        total = summed(self.reduce, lambda: {"kl": own})["kl"]
-        return float(total) + sum(kl for key, kl in each.items() if key in q.corpus)
+        return sum(float(q.negative_kl().sum()) + q.absent_negative_kl() for q in self.q.posteriors.values())
 
     def learn(self, prior: Priors, expected_logs: Weights) -> None:
         """Empirical Bayes for all parameters that priors depend on, in place."""
-        moments = self._moments()
+        moments = self.q.moments(absent=self.averaging == "all")
         learn_priors(self.model, self.traced, self.roles, prior, expected_logs, moments)
-
-    def _moments(self) -> dict[str, Moments]:
-        """By Gaussian site, over all sentences."""
-        q = self.q
-        found = q.moments(absent=self.averaging == "all")
-        if self.shares is None:
-            return found
-        own = {site for key in self.shares.words for site in q.sites[key].values()}
-        parts = {f"{kind} {site}": getattr(found[site], kind) for site in own for kind in ("count", "first", "second")}
-        total = summed(self.reduce, lambda: dict(sorted(parts.items())))
-        whole = {s: Moments(*(total[f"{kind} {s}"] for kind in ("count", "first", "second"))) for s in own}
-        return found | whole
 
     def mean(self, name: str, prior: Priors, numbers: Weights) -> Tensor:
         """The mixed mean of a source: of μ, or of q where there is one draw."""

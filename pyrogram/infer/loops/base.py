@@ -236,9 +236,9 @@ class GrammarLoop(Resumable, Generic[P, S]):
     def state_dict(self) -> dict[str, Tensor]:
         """All that is needed to go on, as plain tensors."""
         problem, state = self._present()
-        tensors = copied(self._of_all(problem, flatten(state)))
+        tensors = copied(flatten(state))
         if self._best is not None:
-            best = copied(self._of_all(problem, flatten(self._best)))
+            best = copied(flatten(self._best))
             tensors |= {f"best.{name}": tensor for name, tensor in best.items()}
         return with_history(tensors, history=self.history, held_out_history=self.held_out_history)
 
@@ -268,7 +268,7 @@ class GrammarLoop(Resumable, Generic[P, S]):
             likelihood = math.nan
             if held_out is not None and len(self.history) >= self._e_step.num_steps:
                 likelihood = held_out_likelihood(traced, self._estimate(problem, new), held_out, smoothing)
-            new, (objective, likelihood) = self._agreed(problem, new, info.objective, likelihood)
+            new, (objective, likelihood) = self._agreed(new, info.objective, likelihood)
         except BaseException:  # above all KeyboardInterrupt: only what lies in Pyro's store may have changed
             traced.set_parameters(parameters)
             raise
@@ -280,26 +280,12 @@ class GrammarLoop(Resumable, Generic[P, S]):
         self._done(problem, state, info)
         return objective
 
-    def _agreed(self, problem: P, state: S, *numbers: float) -> tuple[S, tuple[float, ...]]:
-        """What process 0 has come to, but for what is each process's own: machines may differ in their last bits."""
+    def _agreed(self, state: S, *numbers: float) -> tuple[S, tuple[float, ...]]:
+        """What process 0 has come to, for machines may differ in their last bits."""
         if self.reduce is None:
             return state, numbers
-        tensors = flatten(state)
-        common = {name: t for name, t in tensors.items() if not self._is_own(problem, name)}
-        found, numbers = of_first(self.reduce, (common, numbers))
-        return unflatten(state, {**tensors, **found}, type(self).__name__), numbers
-
-    def _is_own(self, problem: P, name: str) -> bool:
-        """Whether a tensor of a state is about the sentences of this process alone, of several."""
-        return False
-
-    def _of_all(self, problem: P, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The tensors of a state with those of the sentences of all processes; to be called by all."""
-        return tensors
-
-    def _of_this(self, problem: P, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The inverse."""
-        return tensors
+        found, numbers = of_first(self.reduce, (flatten(state), numbers))
+        return unflatten(state, found, type(self).__name__), numbers
 
     def _count(self, traced: TracedModel, log_weights: Mapping[str, Tensor], dual: Weights) -> Counted:
         """The E-step over derivations of the present step.
@@ -319,7 +305,7 @@ class GrammarLoop(Resumable, Generic[P, S]):
                 if self.reduce is not None:
                     start, first = of_first(self.reduce, (start, parameters))
                     problem.traced.set_parameters(first)
-                self._state, _ = self._agreed(problem, self._init(problem, start))
+                self._state, _ = self._agreed(self._init(problem, start))
             except BaseException:
                 problem.traced.set_parameters(parameters)
                 raise
@@ -404,7 +390,7 @@ class GrammarLoop(Resumable, Generic[P, S]):
         device = problem.traced.sentences[0].words.device
         states = []
         for given in (tensors, best):
-            state = unflatten(like, self._of_this(problem, given), owner, device) if given else None
+            state = unflatten(like, given, owner, device) if given else None
             if state is not None:
                 self._accept(problem, state)
             states.append(state)

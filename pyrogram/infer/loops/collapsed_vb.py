@@ -4,17 +4,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
-from typing_extensions import Unpack
 
 from pyrogram.collapsed import SentenceCounts
-from pyrogram.collapsed_second_order import SecondOrderUpdates
 from pyrogram.grammar import Weights
 from pyrogram.infer.model.collapsed import (
     CollapsedProblem,
@@ -30,23 +28,16 @@ from pyrogram.infer.model.collapsed_points import CollapsedPoints
 from pyrogram.infer.model.expected_counts import check_derivable, most_likely
 from pyrogram.infer.model.points import Terms
 from pyrogram.infer.model.priors import evaluate_priors, maximise
-from pyrogram.infer.model.shares import share_of
-from pyrogram.infer.model.structure import ModelError, SentenceSite, WeightSource
+from pyrogram.infer.model.structure import ModelError, WeightSource
 from pyrogram.infer.model.tracing import trace_model
-from pyrogram.infer.running.reduce import Reduce, summed
-from pyrogram.infer.running.state import Info, at_state, flatten, ragged
-from pyrogram.printable import plural
+from pyrogram.infer.running.state import Info, at_state, ragged
 
 from .base import GrammarLoop
-from .e_step import ScheduledEStep
-from .shared_sweeps import SweepOptions, exchanged, reduce_of_sweeps
 
 # Sums of counts are formed anew so often, lest rounding errors of many sweeps add up.
 _SWEEPS_PER_SUM = 16
 # Of L-BFGS, after a sweep.
 _STEPS = 10
-# Of names in states: what is about the sentences of one process.
-_OWN = "sentence_counts."
 
 
 @dataclass(frozen=True)
@@ -73,16 +64,9 @@ class CollapsedState:
 
 @dataclass
 class _Problem(CollapsedProblem):
-    """
-    :param points: the model at values of its latent sites, if it has others than Dirichlets that are weights alone.
-    :param own: the sites, of several processes with the sentences of this one alone, which ``updates`` are about.
-    :param buffers: sentence counts by site that no state has any more: memory for the next sweep.
-    """
+    """:param points: the model at its latent sites' values, if it has others than Dirichlets that are weights alone."""
 
     points: CollapsedPoints | None = None
-    own: Sequence[SentenceSite] = ()
-    reduce: Reduce | None = None
-    buffers: dict[str, SentenceCounts] = field(default_factory=dict)
     _kept: tuple[Weights, Terms] | None = None
 
     def terms(self, weights: Weights, parameters: Weights) -> Terms:
@@ -103,8 +87,7 @@ class _Problem(CollapsedProblem):
 
     def summed(self, sentence_counts: Mapping[str, SentenceCounts]) -> Weights:
         """E[f] by source, from those of the sentences."""
-        total = self.by_source(lambda site: self.updates[site.name].total(sentence_counts[site.name]))
-        return total if self.reduce is None else self.reduce.sum(total)
+        return self.by_source(lambda site: self.updates[site.name].total(sentence_counts[site.name]))
 
 
 class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
@@ -146,12 +129,7 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
         other has the same fixed points, and the compiled DMV does eight in hardly more time than one.
     :param order: ``"fixed"``, or ``"shuffled"`` anew for every sweep; the result depends on it a little. Batches are
         of sentences of nearly equal length; with ``batch_size=1`` the fixed order is that of the corpus.
-    :param second_order: use E[log(f + α)] ≈ log(E[f] + α) - Var[f] / 2(E[f] + α)^2 (Teh et al. 2007). The
-        variances of counts need second derivatives of log Z: one more chart for every event of a sentence.
     :param seed: of shuffled orders; by default from torch's global generator.
-    :param processes: ``reduce=`` and ``approximate=True``: each process sweeps its own sentences, given the expected
-        counts of the others' as they were before the sweep. Fixed points are the same; the way to them is another one,
-        and so may be which of them is reached. A checkpoint is of so many processes.
     :raises ModelError: if no weights are Dirichlet, and for scaled sites and weights of each sentence.
     """
 
@@ -163,16 +141,13 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
         *,
         batch_size: int = 8,
         order: Literal["fixed", "shuffled"] = "fixed",
-        second_order: bool = False,
         initial_weights: Mapping[str, Tensor] | str | None = None,
         seed: int | None = None,
-        **processes: Unpack[SweepOptions],
     ):
-        reduce = reduce_of_sweeps("CollapsedVB", **processes)
-        super().__init__(model, initial_weights=initial_weights, e_step=ScheduledEStep(reduce=reduce))
+        super().__init__(model, initial_weights=initial_weights)
         if batch_size < 1 or order not in ("fixed", "shuffled"):
             raise ValueError(f"need batch_size >= 1 and order 'fixed' or 'shuffled', not {batch_size} and {order!r}")
-        self.batch_size, self.order, self.second_order = batch_size, order, second_order
+        self.batch_size, self.order = batch_size, order
         self._seed = int(torch.randint(2**62, ())) if seed is None and order == "shuffled" else seed or 0
 
     def _prepare(self, model: Callable[[], Any]) -> _Problem:
@@ -186,15 +161,9 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
             sources = traced.weight_sources.values()
             if any(map(traced.of_each, traced.sentences)) or all(source.concentration is None for source in sources):
                 raise  # there is nothing to integrate out: the first cause is the one to know
-        own = traced if self.reduce is None else share_of(traced, self.reduce.rank, self.reduce.size)
-        updates = {
-            s.name: SecondOrderUpdates(s.grammar, s.words)
-            if self.second_order
-            else s.grammar.collapsed_updates(s.words)
-            for s in own.sentences
-        }
-        orders = {s.name: SentenceOrder(s.words, self.batch_size) for s in own.sentences}
-        return _Problem(traced, model, updates, orders, points, own=own.sentences, reduce=self.reduce)
+        updates = {s.name: s.grammar.collapsed_updates(s.words) for s in traced.sentences}
+        orders = {s.name: SentenceOrder(s.words, self.batch_size) for s in traced.sentences}
+        return _Problem(traced, model, updates, orders, points)
 
     def latents(self) -> Weights:
         """The present values of the latent sites that are not integrated out."""
@@ -221,17 +190,12 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
             computed = problem.terms(fixed, parameters).log_weights
             start = {**start, **{name: computed[name].exp() for name in missing}}
         sentence_counts: dict[str, SentenceCounts] = {}
-
-        def first() -> Weights:
-            entropy = torch.zeros((), dtype=torch.float64)
-            for site in problem.own:
-                weights = {b: start[s].to(torch.float64) for b, s in site.source_of_block.items()}
-                log_z, entropies, sentence_counts[site.name] = problem.updates[site.name].expected_counts(weights)
-                check_derivable(site, log_z)
-                entropy += entropies.sum(dtype=torch.float64).cpu()
-            return {"entropy": entropy}
-
-        entropy = summed(self.reduce, first)["entropy"]
+        entropy = torch.zeros((), dtype=torch.float64)
+        for site in problem.traced.sentences:
+            weights = {b: start[s].to(torch.float64) for b, s in site.source_of_block.items()}
+            log_z, entropies, sentence_counts[site.name] = problem.updates[site.name].expected_counts(weights)
+            check_derivable(site, log_z)
+            entropy += entropies.sum(dtype=torch.float64).cpu()
         counts = problem.summed(sentence_counts)
         if given and problem.points is not None:  # values that fit these weights
             parameters = problem.points.climb(fixed, parameters, counts, _STEPS)
@@ -254,24 +218,16 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
         counts = (
             problem.summed(state.sentence_counts) if again else {name: f.clone() for name, f in state.counts.items()}
         )
-        before = {} if self.reduce is None else {name: f.clone() for name, f in counts.items()}
         sentence_counts: dict[str, SentenceCounts] = {}
-        buffers, problem.buffers = problem.buffers, {}  # an interrupted sweep leaves none
-
-        def sweep() -> Weights:
-            entropy = torch.zeros((), dtype=torch.float64)
-            for site in problem.own:
-                order = problem.order(site, self.order, generator)
-                shared = make_corpus_counts(site, counts, terms.alpha, weights)
-                entropies, sentence_counts[site.name] = problem.updates[site.name].collapsed_vb(
-                    shared, state.sentence_counts[site.name], order, self.batch_size, buffer=buffers.get(site.name)
-                )
-                check_derivable(site, entropies)
-                entropy += entropies.sum(dtype=torch.float64).cpu()
-            return {"entropy": entropy}
-
-        entropy = summed(self.reduce, sweep)["entropy"]
-        counts = exchanged(self.reduce, before, counts)
+        entropy = torch.zeros((), dtype=torch.float64)
+        for site in traced.sentences:
+            order = problem.order(site, self.order, generator)
+            shared = make_corpus_counts(site, counts, terms.alpha, weights)
+            entropies, sentence_counts[site.name] = problem.updates[site.name].collapsed_vb(
+                shared, state.sentence_counts[site.name], order, self.batch_size
+            )
+            check_derivable(site, entropies)
+            entropy += entropies.sum(dtype=torch.float64).cpu()
         new_weights = most_likely(traced, counts, state.weights)
         if problem.points is not None:
             parameters = problem.points.climb(new_weights, state.parameters, counts, _STEPS)
@@ -288,10 +244,6 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
         )
         return new, Info(objective)
 
-    def _done(self, problem: _Problem, old: CollapsedState, info: Info) -> None:
-        if old is not self._best:
-            problem.buffers = old.sentence_counts
-
     def _estimate(self, problem: _Problem, state: CollapsedState) -> Weights:
         terms, weights = self._point(problem, state)
         return posterior_mean(problem.traced, state.counts, terms.alpha, weights)
@@ -300,38 +252,6 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
         """The model at a state, and the weights that are not integrated out."""
         terms = problem.terms(state.weights, state.parameters)
         return terms, {**state.weights, **{name: w.exp() for name, w in terms.log_weights.items()}}
-
-    # ------------------------------------------------------------------ several processes
-
-    @property
-    def _is_split(self) -> bool:
-        return self.reduce is not None
-
-    def _is_own(self, problem: _Problem, name: str) -> bool:
-        return self.reduce is not None and name.startswith(_OWN)
-
-    def _of_all(self, problem: _Problem, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        if self.reduce is None:
-            return tensors
-        parts = self.reduce.gather({name: t for name, t in tensors.items() if self._is_own(problem, name)})
-        return {**tensors, **{name: torch.cat([part[name] for part in parts]) for name in parts[0]}}
-
-    def _of_this(self, problem: _Problem, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        if self.reduce is None:
-            return tensors
-        _, present = self._present()
-        sizes = self.reduce.gather({n: len(t) for n, t in flatten(present).items() if self._is_own(problem, n)})
-        found = dict(tensors)
-        for name in sizes[0].keys() & tensors.keys():
-            each = [size[name] for size in sizes]
-            if tensors[name].shape == (sum(each),):
-                found[name] = tensors[name].split(each)[self.reduce.rank]
-        return found
-
-    def _kind(self) -> str:
-        return (
-            "CollapsedVB" if self.reduce is None else f"CollapsedVB, approximate, {plural(self.reduce.size, 'process')}"
-        )
 
     # ------------------------------------------------------------------ states that are loaded
 
@@ -350,7 +270,6 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
     def _accept(self, problem: _Problem, state: CollapsedState) -> None:
         fits = set(state.sentence_counts) == set(problem.updates)
         fits = fits and all(problem.updates[site].fits(c) for site, c in state.sentence_counts.items())
-        fits = all(self.reduce.gather(fits)) if self.reduce is not None else fits
         total = problem.summed(state.sentence_counts) if fits else {}
         near = partial(torch.allclose, rtol=1e-4, atol=1e-4)
         if not fits or not all(near(total[name], f.to(total[name])) for name, f in state.counts.items()):

@@ -19,7 +19,6 @@ from pyrogram.grammar import Weights
 from pyrogram.infer.model.expected_counts import most_likely
 from pyrogram.infer.model.priors import Priors, present_priors
 from pyrogram.infer.model.structure import ModelError, Problem, TracedModel
-from pyrogram.infer.running.reduce import Reduce
 from pyrogram.infer.running.state import Info
 
 from .dirichlet_factors import DirichletFactors
@@ -27,7 +26,6 @@ from .e_step import Count, Counted, ScheduledEStep
 
 if TYPE_CHECKING:
     from pyrogram.infer.logistic_normal.factors import LogisticNormalFactors
-    from pyrogram.infer.logistic_normal.shares import ExpertShares
 
 
 @dataclass(frozen=True)
@@ -103,17 +101,10 @@ class VariationalState:
 class ConjugateProblem(Problem):
     """A model all of whose factors of q have closed forms, or Newton's method.
 
-    :param reduce: processes, of which each has the experts of its own sentences.
     :raises ModelError: for weights of each sentence that serve two Sentence sites.
     """
 
-    def __init__(
-        self,
-        traced: TracedModel,
-        model: Callable[[], Any],
-        options: LogisticNormalOptions,
-        reduce: Reduce | None = None,
-    ) -> None:
+    def __init__(self, traced: TracedModel, model: Callable[[], Any], options: LogisticNormalOptions) -> None:
         super().__init__(traced, model)
         _check(traced)
         self.options, self.dirichlets = options, DirichletFactors(traced)
@@ -122,13 +113,8 @@ class ConjugateProblem(Problem):
         if traced.gaussians:
             from pyrogram.infer.logistic_normal.factors import LogisticNormalFactors
 
-            self.normals = LogisticNormalFactors(traced, model, options.e_step.tolerance, options.averaging, reduce)
+            self.normals = LogisticNormalFactors(traced, model, options.e_step.tolerance, options.averaging)
         self._prior: tuple[Weights, Priors] | None = None
-
-    @property
-    def shares(self) -> ExpertShares | None:
-        """Of several processes, whose experts of sentences are whose, if there are any."""
-        return None if self.normals is None else self.normals.shares
 
     @property
     def is_by_sentence(self) -> bool:

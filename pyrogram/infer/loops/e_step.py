@@ -111,6 +111,8 @@ class ScheduledEStep:
         """
         :raises ModelError: for a model that has no such E-step.
         """
+        if self.reduce is not None and traced.gaussians:
+            raise ModelError(f"{loop} with logistic normals is for one process; leave out reduce=, or use EM")
         if not self.identity:
             return
         if traced.gaussians:

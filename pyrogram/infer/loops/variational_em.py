@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import pyro
 import pyro.distributions as dist
@@ -29,9 +29,6 @@ from .conjugate_vb import ConjugateProblem, EStep, LogisticNormalOptions
 from .e_step import EStepOptions, ScheduledEStep
 from .guided_vb import GuidedProblem, GuideOptions
 from .importance import ImportanceWeightedBound
-
-if TYPE_CHECKING:
-    from pyrogram.infer.logistic_normal.shares import ExpertShares
 
 Optim = Callable[[list[Tensor]], torch.optim.Optimizer]
 
@@ -114,7 +111,7 @@ class VariationalEM(GrammarLoop[ConjugateProblem | GuidedProblem, Any]):
     :param constraints: shares of events that derivations must have on the whole, under q: :class:`.AtLeast` and
         :class:`.AtMost`. Logistic normals have none.
     :param reduce: processes that share the E-step, :func:`.all_reduce` of those of torchrun; the numbers are those of
-        one process.
+        one process. Logistic normals are for one process.
     """
 
     def __init__(
@@ -165,7 +162,6 @@ class VariationalEM(GrammarLoop[ConjugateProblem | GuidedProblem, Any]):
         if num_samples < 2:
             raise ValueError(f"num_samples must be at least 2, not {num_samples}")
         problem, state = self._present()
-        self._refuse_shares("marginal_bound")
         if isinstance(problem, ConjugateProblem) and problem.is_by_sentence:
             weights, _ = problem.importance_weights(state, num_samples, seed, of_q=True)
             assert problem.normals is not None
@@ -191,7 +187,6 @@ class VariationalEM(GrammarLoop[ConjugateProblem | GuidedProblem, Any]):
         if num_draws < 2:
             raise ValueError(f"num_draws must be at least 2, not {num_draws}")
         problem, state = self._present()
-        self._refuse_shares("importance_weighted_bound")
         if not isinstance(problem, ConjugateProblem) or not problem.is_by_sentence:
             raise ModelError(
                 "importance_weighted_bound needs logistic normals that each sentence has of its own; marginal_bound() "
@@ -228,9 +223,7 @@ class VariationalEM(GrammarLoop[ConjugateProblem | GuidedProblem, Any]):
         problem: ConjugateProblem | GuidedProblem | None = None
         if self.guided.is_factory:
             try:
-                problem = ConjugateProblem(
-                    trace_model(model, "VariationalEM"), model, self.logistic_normals, self.reduce
-                )
+                problem = ConjugateProblem(trace_model(model, "VariationalEM"), model, self.logistic_normals)
             except ModelError:
                 problem = None
         return problem or GuidedProblem(model, self.guided)
@@ -261,44 +254,7 @@ class VariationalEM(GrammarLoop[ConjugateProblem | GuidedProblem, Any]):
     def _estimate(self, problem: ConjugateProblem | GuidedProblem, state: Any) -> Weights:
         return problem.estimate(state)
 
-    # ------------------------------------------------------------------ several processes
-
-    @property
-    def _is_split(self) -> bool:
-        return self._shares(self._need_problem()) is not None
-
-    def _is_own(self, problem: ConjugateProblem | GuidedProblem, name: str) -> bool:
-        shares = self._shares(problem)
-        return shares is not None and name.startswith("experts.") and name.split(".", 2)[2] in shares.words
-
-    def _of_all(self, problem: ConjugateProblem | GuidedProblem, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        shares = self._shares(problem)
-        return tensors if shares is None else _experts_as(shares.of_all, tensors)
-
-    def _of_this(self, problem: ConjugateProblem | GuidedProblem, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        shares = self._shares(problem)
-        return tensors if shares is None else _experts_as(shares.own, tensors)
-
-    @staticmethod
-    def _shares(problem: ConjugateProblem | GuidedProblem) -> ExpertShares | None:
-        """Of several processes, whose experts of sentences are whose, if there are any."""
-        return problem.shares if isinstance(problem, ConjugateProblem) else None
-
-    def _refuse_shares(self, method: str) -> None:
-        if self._is_split:
-            raise ModelError(
-                f"{method} needs the experts of all sentences, and each process has those of its own; load the state, "
-                "or the checkpoint, into a loop without reduce="
-            )
-
     # ------------------------------------------------------------------ states
 
     def _like(self, problem: ConjugateProblem | GuidedProblem) -> Any:
         return replace(problem.like(), dual=self._e_step.start())
-
-
-def _experts_as(change: Callable[[Weights], Weights], tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """A state's tensors with other numbers of experts."""
-    front = "experts."
-    changed = change({name.removeprefix(front): t for name, t in tensors.items() if name.startswith(front)})
-    return {**tensors, **{front + name: t for name, t in changed.items()}}

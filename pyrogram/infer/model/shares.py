@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import torch
 from torch import Tensor
 
 from .structure import TracedModel
@@ -28,16 +27,3 @@ def share_of(traced: TracedModel, rank: int, size: int) -> TracedModel:
         rows = own_rows(site.words, rank, size)
         sites.append(replace(site, words=site.words[rows].contiguous(), rows=rows))
     return replace(traced, sentences=sites)
-
-
-def in_order(parts: list[Tensor], words: Tensor) -> Tensor:
-    """Rows of all sentences, from those of every process.
-
-    :param parts: by rank, each of its own sentences.
-    :param words: of all sentences, shape ``(N, n)``.
-    """
-    rows = torch.cat([own_rows(words, rank, len(parts)) for rank in range(len(parts))])
-    whole = torch.cat(parts)
-    found = torch.empty_like(whole)
-    found[rows.to(whole.device)] = whole
-    return found

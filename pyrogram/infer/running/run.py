@@ -100,7 +100,7 @@ class Resumable(ABC):
         if ready is not None:
             ready()
         advance, reason = step or self._advance, "" if ended is None else ended()
-        hidden, whole = not progress or not is_first(self.reduce), False
+        hidden = not progress or not is_first(self.reduce)
         try:
             with tqdm(total=last, initial=len(self.history), disable=hidden, desc=type(self).__name__) as bar:
                 while len(self.history) < last and not reason:
@@ -113,22 +113,14 @@ class Resumable(ABC):
                     if callback is not None and of_first(self.reduce, callback(self) is True):
                         reason = reason or "callback asked to stop"
             self.stopped = reason or f"num_steps={num_steps} reached"
-            whole = True
         finally:
-            if save is not None and self.history and (whole or not self._is_split):
+            if save is not None and self.history:
                 save()
         return self
 
-    @property
-    def _is_split(self) -> bool:
-        """Whether processes must come together for a state: then an interrupted one cannot save it."""
-        return False
-
     def _save(self, path: Path, fingerprint: str) -> None:
-        if self._is_split or is_first(self.reduce):
-            state = self.state_dict()
-            if is_first(self.reduce):
-                save_state(path, state, fingerprint)
+        if is_first(self.reduce):
+            save_state(path, self.state_dict(), fingerprint)
 
     def _load(self, path: Path, fingerprint: str) -> None:
         def read() -> dict[str, Tensor]:

@@ -18,13 +18,10 @@ from typing_extensions import Self
 from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Weights
 from pyrogram.infer.loops.base import GrammarLoop
-from pyrogram.infer.loops.e_step import ScheduledEStep
-from pyrogram.infer.loops.shared_sweeps import own_generator
 from pyrogram.infer.model.collapsed import posterior_mean
 from pyrogram.infer.model.expected_counts import check_derivable
 from pyrogram.infer.model.start import checked
 from pyrogram.infer.model.structure import ModelError, TracedModel, WeightSource
-from pyrogram.infer.running.reduce import Reduce, together
 from pyrogram.infer.running.state import Info, at_state, copied, flatten, unflatten
 from pyrogram.tree_statistics import Statistics
 
@@ -34,7 +31,6 @@ from .kernel import Kernel
 from .latent_kernels import HmcKernel, LatentKernel, NutsKernel, SliceKernel
 from .point_problem import PointTreeProblem
 from .problem import TreeProblem
-from .shares import Part, Share, joined
 from .state import Swept, TreeState, averages_fit, fits, like
 
 
@@ -66,7 +62,6 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         they are among the samples, so that its ``summary`` has them.
     :param keep_weights: whether to keep the weights' means given the derivations, and other latent values, for
         :meth:`trace`: 8 bytes a number and sweep.
-    :param reduce: processes, each of which draws the derivations of its share of the sentences.
     """
 
     def __init__(
@@ -81,9 +76,8 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         keep_parts: bool = True,
         keep_statistics: bool | Statistics = False,
         keep_weights: bool = False,
-        reduce: Reduce | None = None,
     ):
-        super().__init__(model, initial_weights=initial_weights, e_step=ScheduledEStep(reduce=reduce))
+        super().__init__(model, initial_weights=initial_weights)
         if batch_size < 1 or order not in ("fixed", "shuffled") or kernel not in (None, "slice", "hmc", "nuts"):
             raise ValueError(
                 f"need batch_size >= 1, order 'fixed' or 'shuffled', kernel 'slice', 'hmc' or 'nuts', not "
@@ -104,47 +98,16 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
     _dirichlets: ClassVar[str]  #: what :meth:`plan` says of them
     _options: ClassVar[tuple[str, ...]] = (
         *("model", "initial_weights", "batch_size", "order", "seed", "kernel", "keep_parts", "keep_statistics"),
-        *("keep_weights", "burn_in", "_given_params", "save_params", "_e_step", "reduce"),
+        *("keep_weights", "burn_in", "_given_params", "save_params", "_e_step"),
     )
 
     # ------------------------------------------------------------------ what a sampler must say
 
     @abstractmethod
-    def _own_sweep(
-        self, problem: TreeProblem, share: Share, state: TreeState, drawn: Weights, generator: torch.Generator
-    ) -> Part:
-        """A sweep over a share of the sentences.
-
-        :param drawn: what :meth:`_drawn` gave.
-        :param generator: of this share.
-        """
-
-    def _drawn(self, problem: TreeProblem, state: TreeState, generator: torch.Generator) -> Weights:
-        """What is drawn before a sweep, for all sentences."""
-        return {}
-
     def _sweep(
         self, problem: TreeProblem, state: TreeState, generator: torch.Generator
     ) -> tuple[Weights, Weights, dict[str, Tensor]]:
         """New derivations by site, their counts by source, and which proposals were accepted, by site."""
-        drawn, reduce = self._drawn(problem, state, generator), self.reduce
-        if reduce is None:
-            parts = [self._own_sweep(problem, problem.share(0, 1), state, drawn, generator)]
-        else:
-            share, own = problem.share(reduce.rank, reduce.size), own_generator(reduce, generator)
-            parts = reduce.gather(together(reduce, lambda: self._own_sweep(problem, share, state, drawn, own)))
-        return self._swept(problem, state, parts)
-
-    @staticmethod
-    def _swept(
-        problem: TreeProblem, state: TreeState, parts: Sequence[Part]
-    ) -> tuple[Weights, Weights, dict[str, Tensor]]:
-        """What the parts of all processes come to, see :meth:`_sweep`."""
-        found = joined(problem.traced, parts)
-        if found.changes is None:
-            return found.derivations, problem.counted(found.derivations), found.accepted
-        counts = {name: f + found.changes[name] for name, f in state.counts.items()}
-        return found.derivations, counts, found.accepted
 
     # ------------------------------------------------------------------ public
 
@@ -349,7 +312,7 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         for site in problem.traced.sentences:
             logs = {b: safe_log(given[s].to(torch.float64)) for b, s in site.source_of_block.items()}
             check_derivable(site, site.grammar.log_partition(logs, site.words))
-            derivations[site.name] = problem.draw(problem.share(0, 1), site, logs, generator)
+            derivations[site.name] = problem.draw(site, logs, generator)
         nothing, sweep = torch.tensor(0.0, dtype=torch.float64), torch.tensor(0)
         state = TreeState(weights, {}, point, nothing, sweep, generator.get_state(), derivations, {})
         return self._recounted(problem, state)

@@ -24,7 +24,6 @@ from pyrogram.infer.model.points import Terms
 from pyrogram.infer.model.structure import ModelError, SentenceSite
 
 from .problem import TreeProblem
-from .shares import Share
 
 
 @dataclass
@@ -78,8 +77,8 @@ class PointTreeProblem(TreeProblem):
                 self._at = point, self.points.terms({}, point)
         return self._at[1]
 
-    def draw(self, share: Share, site: SentenceSite, log_weights: Weights, generator: torch.Generator) -> Tensor:
-        updates = share.updates[site.name]
+    def draw(self, site: SentenceSite, log_weights: Weights, generator: torch.Generator) -> Tensor:
+        updates = self.updates[site.name]
         if self.traced.of_each(site):  # compiled draws are from weights that all share
             return CollapsedUpdates.draw(updates, of_rows(site, log_weights), generator)
         return updates.draw(log_weights, generator)

@@ -19,13 +19,11 @@ from pyrogram.infer.model.collapsed import (
     log_collapsed_joint,
     refuse_logistic_normals,
 )
-from pyrogram.infer.model.shares import share_of
 from pyrogram.infer.model.structure import SentenceSite, TracedModel
 from pyrogram.infer.model.tracing import trace_model
 from pyrogram.tree_statistics import Statistics, corpus_means, tree_statistics
 
 from .hyperparameters import HyperparameterPrior
-from .shares import Share
 
 
 @dataclass
@@ -35,7 +33,6 @@ class TreeProblem(CollapsedProblem):
     hyperparameter_prior: HyperparameterPrior | None = None
     _alpha: tuple[Weights, Weights] | None = None
     _supports: dict[str, Any] = field(default_factory=dict)
-    _shares: dict[tuple[int, int], Share] = field(default_factory=dict)
 
     @staticmethod
     def of(model: Callable[[], Any], loop: str, batch_size: int) -> TreeProblem:
@@ -72,20 +69,9 @@ class TreeProblem(CollapsedProblem):
         """
         return fixed
 
-    def share(self, rank: int, size: int) -> Share:
-        """The sentences of one of so many processes; made once."""
-        if size == 1:
-            return Share(self.traced.sentences, self.updates, self.orders)
-        if (rank, size) not in self._shares:
-            sites = share_of(self.traced, rank, size).sentences
-            updates = {s.name: s.grammar.collapsed_updates(s.words) for s in sites}
-            orders = {s.name: SentenceOrder(s.words, self.orders[s.name].batch_size) for s in sites}
-            self._shares[rank, size] = Share(sites, updates, orders)
-        return self._shares[rank, size]
-
-    def draw(self, share: Share, site: SentenceSite, log_weights: Weights, generator: torch.Generator) -> Tensor:
-        """Derivations of a site of a share, shape (N, L), independent given log weights by block."""
-        return share.updates[site.name].draw(log_weights, generator)
+    def draw(self, site: SentenceSite, log_weights: Weights, generator: torch.Generator) -> Tensor:
+        """Derivations of a site, shape (N, L), independent given log weights by block."""
+        return self.updates[site.name].draw(log_weights, generator)
 
     def counted(self, derivations: Mapping[str, Tensor]) -> Weights:
         """f by source."""

@@ -9,17 +9,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
-from typing_extensions import Unpack
 
 from pyrogram.grammar import Grammar, Weights
-from pyrogram.infer.loops.shared_sweeps import SweepOptions, reduce_of_sweeps
 from pyrogram.infer.model.collapsed import make_corpus_counts
 from pyrogram.infer.running.state import copied
 from pyrogram.tree_statistics import Statistics
 
 from .base import TreeSampler
 from .problem import TreeProblem
-from .shares import Part, Share
 from .state import TreeState
 
 if TYPE_CHECKING:
@@ -48,9 +45,6 @@ class TreeHastings(TreeSampler):
 
     :param annealing: simulated annealing: (T, k) lowers the temperature of the target P(t | x, α)^(1/T) geometrically
         from T to one in k sweeps; or a function from the sweep's number, from zero, to a temperature.
-    :param processes: ``reduce=`` and ``approximate=True``: each process sweeps its own sentences, given the derivations
-        of the others' as they were before the sweep. Such a chain does not leave P(t | x, α) invariant; see
-        docs/processes.md for how far it is off.
     """
 
     _dirichlets = "integrated out"
@@ -69,7 +63,6 @@ class TreeHastings(TreeSampler):
         keep_parts: bool = True,
         keep_statistics: bool | Statistics = False,
         keep_weights: bool = False,
-        **processes: Unpack[SweepOptions],
     ):
         super().__init__(
             model,
@@ -81,7 +74,6 @@ class TreeHastings(TreeSampler):
             keep_parts=keep_parts,
             keep_statistics=keep_statistics,
             keep_weights=keep_weights,
-            reduce=reduce_of_sweeps("TreeHastings", **processes),
         )
         pair = isinstance(annealing, tuple) and len(annealing) == 2
         if annealing is not None and not callable(annealing):
@@ -116,21 +108,19 @@ class TreeHastings(TreeSampler):
         """
         return grammar.derivation(None, words, log_weights=log_weights)
 
-    def _own_sweep(
-        self, problem: TreeProblem, share: Share, state: TreeState, drawn: Weights, generator: torch.Generator
-    ) -> Part:
-        counts, derivations, accepted = copied(state.counts), Weights(), {}
+    def _sweep(
+        self, problem: TreeProblem, state: TreeState, generator: torch.Generator
+    ) -> tuple[Weights, Weights, dict[str, Tensor]]:
+        counts, derivations, accepted = copied(state.counts), copied(state.derivations), {}
         proposal = None if type(self).proposal is TreeHastings.proposal else self.proposal
-        for site in share.sites:
-            trees = state.derivations[site.name]
-            trees = derivations[site.name] = trees.clone() if site.rows is None else trees[site.rows]
-            accepted[site.name] = share.updates[site.name].hastings(
+        for site in problem.traced.sentences:
+            accepted[site.name] = problem.updates[site.name].hastings(
                 make_corpus_counts(site, counts, problem.alpha(state), state.weights),
-                trees,
-                share.order(site, self.order, generator),
+                derivations[site.name],
+                problem.order(site, self.order, generator),
                 self.batch_size,
                 generator=generator,
                 temperature=self.temperature(int(state.sweep)),
                 proposal=proposal,
             )
-        return Part(derivations, accepted, {name: f - state.counts[name] for name, f in counts.items()})
+        return derivations, counts, accepted
