@@ -11,7 +11,9 @@ Then a chart knows ranks alone. That takes O(n^3 R + n^2 R^2) time for a sentenc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
@@ -134,18 +136,29 @@ def _with_few_words(given: Given) -> tuple[Given, Tensor]:
 
 
 def log_product(a: Tensor, b: Tensor) -> Tensor:
-    """The logarithm of a product of matrices of numbers that are given by their logarithms, shapes (x, y) and (y, z).
+    """The logarithm of a product of matrices, shapes (x, y) and (y, z), that are given by their logarithms."""
+    parts = []
+    for (x, by_row), (y, by_column) in itertools.product(_in_range(a, 1), list(_in_range(b, 0))):
+        numbers = x @ y
+        nothing = numbers.detach() == 0
+        parts.append((numbers + nothing).log().masked_fill(nothing, -torch.inf) + by_row + by_column)
+    found = parts[0]
+    for part in parts[1:]:
+        found = torch.logaddexp(found, part)
+    return found
 
-    An element that numbers are too small for is a sum in logarithms.
+
+def _in_range(logs: Tensor, axis: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """A matrix as a sum: numbers, in units of the greatest along an axis, and its logarithm.
+
+    Products of two numbers are zero, or in range, so that none is lost. As a rule there is one part.
     """
-    by_row, by_column = (t.detach().amax(axis, keepdim=True) for t, axis in ((a, 1), (b, 0)))
-    by_row, by_column = (t.clamp_min(torch.finfo(t.dtype).min) for t in (by_row, by_column))
-    numbers = (a - by_row).exp() @ (b - by_column).exp()
-    nothing = numbers.detach() == 0
-    found = (numbers + nothing).log().masked_fill(nothing, -torch.inf) + by_row + by_column
-    lost = numbers.detach() < torch.finfo(a.dtype).tiny / torch.finfo(a.dtype).eps
-    if not bool(lost.any()):
-        return found
-    possible = (a.detach() > -torch.inf).to(a.dtype) @ (b.detach() > -torch.inf).to(b.dtype)
-    x, z = (lost & (possible > 0)).nonzero(as_tuple=True)
-    return found.index_put((x, z), (a[x] + b.mT[z]).logsumexp(1))
+    rest, bits = logs.detach(), 0.9 * math.log(torch.finfo(logs.dtype).tiny) / 2
+    large = torch.finfo(logs.dtype).max / 4
+    while True:
+        top = rest.amax(axis, keepdim=True).clamp(-large, large)
+        here = ~(rest < top + bits)  # NaN, too
+        yield torch.where(here, logs - top, -torch.inf).exp(), top
+        rest = rest.masked_fill(here, -torch.inf)
+        if not bool((rest > -torch.inf).any()):
+            return

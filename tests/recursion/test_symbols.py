@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from enumeration import random_sentences, summed
-from pages import PAGES, Page
+from pages import PAGES, Page, hmm
 
 from pyrogram import CFG
 from pyrogram.recursion import InvalidRecursion, Recursion, recursion
@@ -472,3 +472,20 @@ def test_shared_counts_have_nothing_of_a_sentence_that_is_no_number() -> None:
     assert np.isnan(log_z[0]) and np.isfinite(log_z[1:]).all()
     for name in shared:
         np.testing.assert_allclose(counts[name], expected[name], rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_table_that_a_short_sentence_does_not_read_is_nan(dtype: str) -> None:
+    """Its counts are right, or NaN; those of the other sentence are right."""
+    lengths, words = np.array([3, 1]), {"w": np.array([[0, 1, 2], [0, 0, 0]])}
+    shapes = {"initial": (2,), "final": (2,), "transition": (2, 2), "emission": (2, 3)}
+    weights = {name: np.zeros((2, *shape), dtype) for name, shape in shapes.items()}
+    program, rest = Program(hmm()), (words, {"K": 2, "W": 3}, {})
+    _, expected = program.log_counts(Sentences(lengths, weights, *rest))
+    weights["transition"][1] = np.nan
+    log_z, found = program.log_counts(Sentences(lengths, weights, *rest))
+    np.testing.assert_allclose(log_z, [3 * np.log(2), np.log(2)], rtol=1e-6)
+    for name, table in expected.items():
+        np.testing.assert_allclose(found[name][0], table[0], rtol=1e-6)
+        known = ~np.isnan(found[name][1])
+        np.testing.assert_allclose(found[name][1][known], table[1][known], rtol=1e-6)

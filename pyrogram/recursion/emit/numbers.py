@@ -248,7 +248,7 @@ class PlainNumbers:
         return [self]
 
     def bounded(self, adjoint: Expression) -> Expression:
-        return least(adjoint, MOST_ADJOINT)
+        return least(MOST_ADJOINT, adjoint)  # in this order NaN is kept
 
     def select(self, test: Expression, a: Expression, b: Expression) -> Expression:
         return select(test, a, b)

@@ -189,10 +189,10 @@ class VectorSums(Sums):
         with self.loops((), [x for x in grid.variables if x != v]):
             with self._vectors(v):
                 index = self.code.let(grid.index({}))
-                self.code.put(VECTORS, index, least(VECTORS[index], vector_of(MOST_ADJOINT)))
+                self.code.put(VECTORS, index, least(vector_of(MOST_ADJOINT), VECTORS[index]))
             with self._rest(v):
                 index = self.code.let(grid.index({}))
-                self.code.put(MEMORY, index, least(MEMORY[index], MOST_ADJOINT))
+                self.code.put(MEMORY, index, least(MOST_ADJOINT, MEMORY[index]))
 
     @contextmanager
     def _vectors(self, v: Variable) -> Iterator[None]:

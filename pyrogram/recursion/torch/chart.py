@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ..rules.language import Ref
-from .tables import Grid, Tables
+from .tables import Grid, Numbers, Tables
 
 
 @dataclass
@@ -25,7 +25,7 @@ class Chart:
 
     tables: Tables
     cells: dict[str, dict[int, Tensor]] = field(default_factory=dict)
-    _flat: dict[str, Tensor] = field(default_factory=dict)
+    _flat: dict[tuple[str, int, int], Tensor] = field(default_factory=dict)
 
     def full(self, item: str, width: int) -> Tensor:
         """Cells of one width, without proof."""
@@ -39,7 +39,7 @@ class Chart:
 
     def put(self, item: str, width: int, values: Tensor) -> None:
         self.cells.setdefault(item, {})[width] = values
-        self._flat.pop(item, None)
+        self._flat = {key: cells for key, cells in self._flat.items() if key[0] != item}
 
     def get(self, item: str, width: int) -> Tensor:
         """Cells of one width; what has no proof is zero."""
@@ -48,23 +48,30 @@ class Chart:
 
     def read(self, ref: Ref, grid: Grid) -> Tensor:
         """An item on a grid of positions, anything where there is no such item: (*grid, *variables, B)."""
-        item = ref.table
-        if item not in self.cells:
-            self.put(item, 0, self.full(item, 0))
-        known = self.cells[item]
-        if item not in self._flat:  # all cells that are known, by width and left end, and one without proof
-            values = [self.get(item, v) for v in range(min(known), max(known) + 1)]
-            beyond = torch.full_like(values[0][..., :1, :], -torch.inf)  # is read for all that is not known yet
-            self._flat[item] = torch.cat([*values, beyond], -2).movedim(-2, 0)
-        places = [self.tables.at(x, grid) for x in ref.positions]
-        table, first, least = self._flat[item], self.tables.cells.first, min(known)
-        if not places:
-            return self.tables.read(table[0], [], ref.symbols, grid)
+        item, tables = ref.table, self.tables
+        if not ref.positions:
+            return tables.read(self.get(item, 0)[..., 0, :], [], ref.symbols, grid)
+        places = [tables.at(x, grid) for x in ref.positions]
+        if any(isinstance(x, Tensor) for x in places):
+            places = [tables.everywhere(x) for x in places]
         if len(places) == 1:
-            return self.tables.read(table, [(len(table), places[0] - least)], ref.symbols, grid)
+            low, table = self._between(item, places[0])
+            return tables.read(table, [(len(table), places[0] - low)], ref.symbols, grid)
         p, q = places
-        if isinstance(p, Tensor) or isinstance(q, Tensor):
-            p, q = self.tables.everywhere(p), self.tables.everywhere(q)
-        v = q - p - least
-        before = v * (self.tables.n - first + 1 - least) - v * (v - 1) // 2
-        return self.tables.read(table, [(len(table), before + p - first)], ref.symbols, grid)
+        low, table = self._between(item, q - p)
+        v, first = q - p - low, tables.cells.first
+        before = v * (tables.n - first + 1 - low) - v * (v - 1) // 2
+        return tables.read(table, [(len(table), before + p - first)], ref.symbols, grid)
+
+    def _between(self, item: str, widths: Numbers | Tensor) -> tuple[int, Tensor]:
+        """The least of some widths, and the cells of all from it to the greatest: by width and left end, (cells,
+        *symbols, B).
+        """
+        first, n = self.tables.cells.first, self.tables.n
+        least, most = (first, n) if self.tables.cells.arity[item] == 1 else (0, n - first)
+        if not isinstance(widths, Tensor):  # which nobody may look at
+            least, most = (int(x.clip(least, most)) for x in (widths.min(), widths.max()))
+        key = item, least, most
+        if key not in self._flat:
+            self._flat[key] = torch.cat([self.get(item, x) for x in range(least, most + 1)], -2).movedim(-2, 0)
+        return least, self._flat[key]
