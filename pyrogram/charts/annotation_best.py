@@ -39,7 +39,7 @@ def _best_trees(
     out,
     scores,
 ):
-    start, rule, left, right, _ = trees
+    start, rule, left, right = trees
     parent, rule_left, rule_right, offset, stride, subtypes = tables
     k = len(out)
     width = 0

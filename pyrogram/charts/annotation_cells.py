@@ -51,13 +51,12 @@ class Groups(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """Where own counts lie, and the multinomial of (A, 0) for each symbol A."""
+    """Where own counts lie."""
 
     rules: AnnotationRules
     trees: LinkedTrees
     cells: Cells
     groups: Groups
-    multinomial: Any
 
     @property
     def size(self) -> int:
@@ -84,9 +83,8 @@ def make_layout(rules: AnnotationRules, trees: LinkedTrees) -> Layout:
     of_node = np.empty(len(members), np.int64)
     of_node[members] = np.repeat(np.arange(len(keys)), np.diff(first))
     start = np.searchsorted(keys // len(rules.parent), np.arange(len(trees.lengths) + 1))
-    present = np.where(rules.stride > 0, rules.subtypes, 0)
     groups = Groups(start, rule, own, members, first, of_node)
-    return Layout(rules, trees, cells, groups, np.cumsum(present) - present)
+    return Layout(rules, trees, cells, groups)
 
 
 def to_cells(layout: Layout, events: Any, padding: float) -> Any:

@@ -64,7 +64,7 @@ def _plus(x, y):
 @njit(nogil=True)
 def _log_inside(begin, end, trees, tables, weights, log_in):
     """log_in (end - begin, K): log of the weight below each node."""
-    _, rule, left, right, _ = trees
+    _, rule, left, right = trees
     parent, rule_left, rule_right, offset, stride, subtypes = tables
     log_in[:] = -np.inf
     for v in range(end - 1, begin - 1, -1):
@@ -105,7 +105,7 @@ def _log_posteriors(
     out,
     weight,
 ):
-    _, rule, left, right, _ = trees
+    _, rule, left, right = trees
     parent, rule_left, rule_right, offset, stride, subtypes = tables
     log_in = np.empty((end - begin, marginals.shape[1]))
     log_out = np.full((end - begin, marginals.shape[1]), -np.inf)
@@ -150,7 +150,7 @@ def _sample_trees(
     seed,
     out,
 ):
-    start, rule, left, right, _ = trees
+    start, rule, left, right = trees
     parent, rule_left, rule_right, offset, stride, subtypes = tables
     width = 0
     for A in range(len(subtypes)):
@@ -193,7 +193,7 @@ def node_tables(begin, end, trees, tables, places, weights, width, out):
 
     :returns: log Z and the expected log weight; if log Z is -inf, the counts are zero.
     """
-    _, rule, left, right, _ = trees
+    _, rule, left, right = trees
     parent, rule_left, rule_right, offset, stride, subtypes = tables
     log_in = np.empty((end - begin, width))
     log_out = np.full((end - begin, width), -np.inf)

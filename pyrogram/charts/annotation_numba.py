@@ -164,7 +164,7 @@ def _do_trees(
 @njit(nogil=True, fastmath={"reassoc", "contract"})
 def inside_tree(begin, end, trees, tables, real, inside, scale):
     """Inside vectors, each divided by its greatest element, ``scale``; False where one is zero."""
-    _, rule, left, right, _ = trees
+    _, rule, left, right = trees
     parent, rule_left, rule_right, offset, stride, subtypes = tables
     for v in range(end - 1, begin - 1, -1):
         r = rule[v]
@@ -199,7 +199,7 @@ def inside_tree(begin, end, trees, tables, real, inside, scale):
 @njit(nogil=True, fastmath={"reassoc", "contract"})
 def outside_tree(begin, end, trees, tables, real, inside, scale, outside):
     """Adjoints of log Z with respect to inside vectors; returns the greatest of them and of the scales' inverses."""
-    _, rule, left, right, _ = trees
+    _, rule, left, right = trees
     parent, rule_left, rule_right, offset, stride, subtypes = tables
     outside[begin, 0] = 1.0
     greatest = 1.0

@@ -118,8 +118,6 @@ class LinkedTrees(NamedTuple):
     """The node's left or only child, as an index of a node, or -1."""
     right: Any
     """Its right child, or -1."""
-    above: Any
-    """Its parent, or -1."""
 
     @property
     def lengths(self) -> Any:
@@ -154,7 +152,6 @@ def _link(words, parent, left, right, start):
     starts = np.zeros(B + 1, np.int64)
     rule = np.empty(words.size, np.int64)
     children = np.full((2, words.size), -1, np.int64)
-    above = np.full(words.size, -1, np.int64)
     wanted = np.empty(n + 2, np.int64)  # symbols that are still to be spelt out, the next one on top
     asked = np.empty((n + 2, 2), np.int64)  # by which node, as which child
     for b in range(B):
@@ -168,7 +165,7 @@ def _link(words, parent, left, right, start):
                 break
             top -= 1
             v = base + i
-            rule[v], above[v] = r, asked[top, 0]
+            rule[v] = r
             children[0, v], children[1, v] = -1, -1
             if asked[top, 0] >= 0:
                 children[asked[top, 1], asked[top, 0]] = v
@@ -181,7 +178,7 @@ def _link(words, parent, left, right, start):
             i += 1
         starts[b + 1] = base + i if good and top == 0 else base
     M = starts[B]
-    return starts, rule[:M].copy(), children[0, :M].copy(), children[1, :M].copy(), above[:M].copy()
+    return starts, rule[:M].copy(), children[0, :M].copy(), children[1, :M].copy()
 
 
 @kernel

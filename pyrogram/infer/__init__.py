@@ -23,7 +23,6 @@ from .loops.constraints import AtLeast, AtMost, Constraint
 from .loops.em import EM
 from .loops.importance import ImportanceWeightedBound
 from .loops.schedules import Annealed, Curriculum, Decaying, HardSteps, Schedule
-from .loops.variable_cvb import VariableCVB
 from .loops.variational_em import VariationalEM
 from .model.structure import ModelError
 from .model.tangent import tangent
@@ -73,7 +72,6 @@ __all__ = [
     "TraceGrammar_ELBO",
     "TreeGibbs",
     "TreeHastings",
-    "VariableCVB",
     "VariationalEM",
     "WordClasses",
     "align_states",

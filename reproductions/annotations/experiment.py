@@ -22,11 +22,11 @@ from pyrogram.cli.io.errors import CommandError
 from pyrogram.grammar import Weights
 from pyrogram.grammars.annotations import LatentAnnotations
 from pyrogram.infer import EM, CollapsedVB, GrammarLoop, VariationalEM
-from pyrogram.infer.loops.variable_cvb import VariableCVB
 from pyrogram.models.latent_annotation_pcfg import latent_annotation_pcfg
 from pyrogram.printable import plural
 from reproductions.annotations.notes import BASE, METHODS, NOISE, SURE, all_notes, figure_7
 from reproductions.annotations.treebank import LONGEST, Files, annotated, scores, short, treebank_of
+from reproductions.annotations.variable_cvb import VariableCVB
 from reproductions.shared.experiment import Curve, ExperimentRow, Measure
 from reproductions.shared.learnt import Learnt, best_held_out
 from reproductions.shared.store import Key

@@ -51,7 +51,6 @@ def test_link() -> None:
     assert trees.lengths.tolist() == [10, 2, 8]
     assert trees.left[:10].tolist() == [1, 2, -1, 4, 5, 6, -1, 8, -1, -1]
     assert trees.right[:10].tolist() == [-1, 3, -1, -1, 9, 7, -1, -1, -1, -1]
-    assert trees.above[:10].tolist() == [-1, 0, 1, 1, 3, 4, 5, 5, 7, 4]
     assert trees.heights()[:10].tolist() == [6, 5, 0, 4, 3, 2, 0, 1, 0, 0]
 
 

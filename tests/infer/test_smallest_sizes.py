@@ -43,7 +43,6 @@ from pyrogram.infer import (
     TopicTrees,
     TreeGibbs,
     TreeHastings,
-    VariableCVB,
     VariationalEM,
 )
 from pyrogram.models.arc_scorer import arc_scorer
@@ -113,17 +112,15 @@ def model(words: Tensor, grammar: Any) -> None:
 
 @pytest.mark.one_in(100)
 @pytest.mark.parametrize("corpus", CORPORA)
-@pytest.mark.parametrize("loop", [*LOOPS, "VariableCVB"])
+@pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("grammar", [pytest.param(g, marks=SLOW if g in TO_COMPILE else ()) for g in GRAMMARS])
 def test_grammars(grammar: str, loop: str, corpus: str) -> None:
-    if loop == "VariableCVB" and grammar != "LatentAnnotations":
-        pytest.skip("it takes latent annotations alone")
     law = GRAMMARS[grammar](max(map(max, CORPORA[corpus])) + 1)
     found = []
     for columns in (0, 2):
         pyro.set_rng_seed(1)
         words = of(corpus, columns, tree if grammar == "LatentAnnotations" else list)
-        ran = LOOPS.get(loop, VariableCVB)(model).run(words, law, num_steps=2, progress=False)
+        ran = LOOPS[loop](model).run(words, law, num_steps=2, progress=False)
         found.append((ran.history, ran.weights()))
     assert found[0][0] == pytest.approx(found[1][0], rel=1e-9)
     torch.testing.assert_close(found[0][1], found[1][1])

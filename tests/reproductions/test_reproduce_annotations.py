@@ -18,13 +18,14 @@ from safetensors.torch import load_file
 from pyrogram.cli import main
 from pyrogram.data.builtin import generate
 from pyrogram.data.treebank import read_treebank
-from pyrogram.infer import EM, CollapsedVB, VariableCVB, VariationalEM
+from pyrogram.infer import EM, CollapsedVB, VariationalEM
 from pyrogram.models import annotated_treebank
 from pyrogram.models.latent_annotation_pcfg import latent_annotation_pcfg
 from pyrogram.parseval import parseval
 from reproductions.annotations.experiment import Annotations, _Watch
 from reproductions.annotations.notes import figure_7
 from reproductions.annotations.treebank import Files
+from reproductions.annotations.variable_cvb import VariableCVB
 from reproductions.shared.store import Key, Result
 
 pytestmark = pytest.mark.usefixtures("one_thread")
