@@ -11,7 +11,7 @@ The model of Wallach, Sutton and McCallum (2008), section 4, Eq. 12-14, over tre
 :class:`pyrogram.infer.TopicGibbs` samples from it with theta and phi integrated out, alpha m and beta optimised::
 
     sampler = TopicGibbs(num_states=150, num_words=V).run(words, heads)
-    trees = sampler.topics().parse(new_words)                               # and TopicTrees(sampler.topics())
+    trees = sampler.topics().parse(new_words)
 
 What is written here is for any other inference of Pyro's. States are summed out in parallel (``TraceEnum_ELBO``,
 ``NUTS``): memory is words times states, a minibatch at a time if ``batch_size`` is given.

@@ -35,7 +35,6 @@ from .samplers.tree_hastings import TreeHastings
 from .topics.alignment import align_states
 from .topics.gibbs import TopicGibbs
 from .topics.predictive import SyntacticTopics
-from .topics.trees import TopicTrees
 from .trees.drawing import infer_trees
 from .trees.summing_out import collapse_trees
 
@@ -68,7 +67,6 @@ __all__ = [
     "SiblingHastings",
     "SyntacticTopics",
     "TopicGibbs",
-    "TopicTrees",
     "TraceGrammar_ELBO",
     "TreeGibbs",
     "TreeHastings",

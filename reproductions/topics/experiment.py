@@ -14,12 +14,13 @@ import torch
 from torch import Tensor
 
 from pyrogram.cli.io.errors import CommandError
-from pyrogram.infer import SyntacticTopics, TopicGibbs, TopicTrees
+from pyrogram.infer import SyntacticTopics, TopicGibbs
 from pyrogram.printable import plural
 from reproductions.shared.experiment import Curve, ExperimentRow, Measure
 from reproductions.shared.learnt import Learnt
 from reproductions.shared.store import Key
 from reproductions.shared.treebanks import BINS, SAMPLES, Part, accuracies, check_files, read_treebanks
+from reproductions.topics.trees import sample_trees
 from reproductions.topics.words import BURN_IN, POS, THIN, all_notes, states_of, topic_files, v_measure
 
 
@@ -138,11 +139,13 @@ class Topics:
     def _scores(self, topics: SyntacticTopics, seen: Tensor | None, seed: int) -> dict[str, float]:
         """Accuracies of sampled trees, each the mean over all samples, of most probable trees, and by MBR."""
         words = self.test.words
-        kernel = TopicTrees(topics, seed=seed)
-        found = {"sampled": kernel.run(words, seen, num_samples=SAMPLES, burn_in=BURN_IN, thin=THIN)}
+        sampled, acceptance = sample_trees(
+            topics, words, seen, num_samples=SAMPLES, burn_in=BURN_IN, thin=THIN, seed=seed
+        )
+        found = {"sampled": sampled}
         found["probable"] = topics.parse(words, seen)[None]
         found["mbr"] = topics.parse(words, seen, decoder="mbr")[None]
-        scores = {"acceptance": kernel.acceptance}
+        scores = {"acceptance": acceptance}
         for name, trees in found.items():
             scores |= accuracies(name, trees, self.test)
         return scores

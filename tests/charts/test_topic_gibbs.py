@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from pyrogram.charts.topics import gibbs as topic_gibbs
-from pyrogram.charts.topics import trees as topic_trees
 
 V = 5
 
@@ -76,47 +75,6 @@ def test_rising():
     expected = sum(math.log(a + i) for row in counts for n, a in zip(row, base, strict=True) for i in range(n))
     assert topic_gibbs.rising(counts, base) == pytest.approx(expected, rel=1e-12)
     assert topic_gibbs.rising(np.zeros_like(counts), base) == 0
-
-
-def test_states_of_a_new_word():
-    rng = np.random.default_rng(2)
-    K = 6
-    by_parent, by_word, totals, base = (t[..., :K].copy() for t in tables(rng, K))
-    base = base.astype(np.float64)
-    b, G = 0.2, 30000
-    expected = (by_parent[3] + base) * (by_word[1] + b) / (totals + V * b)
-    states = np.empty(G, np.int32)
-    parents, words = np.full(G, 3, np.int32), np.full(G, 1, np.int32)
-    uniforms = (np.arange(G) + 0.5) / G
-    counts = topic_trees.Counts(by_parent, by_parent.sum(1), by_word, totals, base, b)
-    topic_trees.draw_states(counts, parents, words, uniforms, states)
-    assert np.abs(np.bincount(states, minlength=K) / G - expected / expected.sum()).max() < 2 / G
-
-
-def test_repeats_make_the_predictive_product_exact():
-    """Against the words taken one after the other, counts kept in dictionaries; a sentence of one word has none."""
-    rng = np.random.default_rng(3)
-    K = 3
-    by_parent, by_word, totals, base = (t[..., :K].copy() for t in tables(rng, K))
-    base = base.astype(np.float64)
-    b, lengths = 0.2, [1, 6, 9]
-    starts = np.concatenate([[0], np.cumsum(lengths)])
-    parents, words, states = (rng.integers(0, m, starts[-1]).astype(np.int32) for m in (V + 1, V, K))
-    out = np.empty(3)
-    counts = topic_trees.Counts(by_parent, by_parent.sum(1), by_word, totals, base, b)
-    topic_trees.log_repeats(counts, starts, parents, words, states, out)
-    for i in range(3):
-        P, W = by_parent.astype(float), by_word.astype(float)
-        expected = 0.0
-        for p, w, k in zip(*(x[starts[i] : starts[i + 1]] for x in (parents, words, states)), strict=True):
-            exact = (P[p, k] + base[k]) / (P[p].sum() + base.sum()) * (W[w, k] + b) / (W[:, k].sum() + V * b)
-            simple = (by_parent[p, k] + base[k]) / (by_parent[p].sum() + base.sum())
-            simple *= (by_word[w, k] + b) / (totals[k] + V * b)
-            expected += math.log(exact / simple)
-            P[p, k] += 1
-            W[w, k] += 1
-        assert out[i] == pytest.approx(expected, abs=1e-10)
-    assert out[0] == 0 != out[1]
 
 
 @pytest.mark.parametrize("K", [3, 40])

@@ -40,7 +40,6 @@ from pyrogram.infer import (
     SegmentationHastings,
     SiblingHastings,
     TopicGibbs,
-    TopicTrees,
     TreeGibbs,
     TreeHastings,
     VariationalEM,
@@ -182,8 +181,6 @@ def test_trees_given_scores(corpus: str) -> None:
         n = words.shape[1]
         heads = torch.where(words >= 0, torch.arange(n), -1)
         sampler = TopicGibbs(2, V, seed=1).run(words, heads, num_steps=2, progress=False)
-        drawn = TopicTrees(sampler.topics(), seed=1).run(words, num_samples=2, burn_in=0)
-        assert all((trees >= 0).equal(words >= 0) for trees in drawn)
         scores = torch.ones(n + 1, n + 1).triu(1).expand(len(words), -1, -1)
         svi = SVI(arc_scorer, lambda *_: None, Adam({"lr": 0.1}), Trace_ELBO())
         loss = svi.step(Linear(), (scores,), (words >= 0).sum(1), heads)

@@ -1,18 +1,15 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Trees and states of new sentences under syntactic topics, against all of them."""
+"""Trees of new sentences under syntactic topics, against all of them."""
 
-import itertools
-import pickle
 from dataclasses import replace
 
 import pytest
 import torch
-from infer.topic_sums import HEADS, WORDS, V, chi_square_is_fine, log_predictive, log_urns, pairs
-from pyro.infer import MCMC
+from infer.topic_sums import HEADS, WORDS, V, log_urns, pairs
 
 from pyrogram.charts.trees import projective_trees
-from pyrogram.infer import SyntacticTopics, TopicGibbs, TopicTrees
+from pyrogram.infer import SyntacticTopics, TopicGibbs
 
 BASE, B = [0.4, 0.15], 0.1
 STATES = torch.tensor([[0, 1, 1], [0, -1, -1], [1, 0, -1]])
@@ -25,18 +22,6 @@ def topics():
     sampler = TopicGibbs(2, V, concentration=torch.tensor(BASE), word_concentration=B)
     sampler.set_states(WORDS, HEADS, STATES)
     return sampler.topics()
-
-
-def everything(sentence, states=None):
-    """Every tree and all its states, with log P(s, t, w | D) and the log of the predictive product."""
-    words = torch.tensor([sentence])
-    found = []
-    for tree in projective_trees(len(sentence)).tolist():
-        tokens = pairs(words, torch.tensor([tree]))
-        for s in itertools.product(range(2), repeat=len(sentence)) if states is None else [tuple(states)]:
-            exact = log_urns(tokens, s, BASE, B, GIVEN)
-            found.append((tuple(tree), s, exact, log_predictive(tokens, s, BASE, B, GIVEN)))
-    return found
 
 
 def test_arc_scores_and_parses(topics):
@@ -82,89 +67,7 @@ def test_states_that_are_seen(topics):
     assert alone.parse(torch.tensor([SENTENCE]), torch.tensor([[0, 1, 0]])).shape == (1, 3)
 
 
-def test_the_transition_matrix_leaves_the_posterior_as_it_is(topics):
-    """From all 56 trees and states to all, with the sampler's own log ratios."""
-    support = everything(SENTENCE)
-    exact, proposal = (torch.tensor([x[j] for x in support]) for j in (2, 3))
-    heads, states = (torch.tensor([x[j] for x in support]) for j in (0, 1))
-    kernel = TopicTrees(topics)
-    words = torch.tensor([SENTENCE]).expand(len(support), -1)
-    ids = torch.cat([torch.full((len(support), 1), V), words], 1)
-    given = torch.full((len(support),), 3), ids.gather(1, heads).flatten().int(), words.flatten().int()
-    repeats = kernel._log_repeats(*given, states.flatten().int())
-    torch.testing.assert_close(repeats, exact - proposal)
-    assert repeats.abs().max() > 0.5  # or this test would be of nothing
-    p, q = exact.softmax(0), proposal.softmax(0)
-    move = q[None, :] * (repeats[None, :] - repeats[:, None]).clamp_max(0).exp()
-    matrix = move - move.diag().diag() + (1 - (move.sum(1) - move.diag())).diag()
-    torch.testing.assert_close(p @ matrix, p)
-    assert (p - q).abs().sum() > 0.05
-
-
-@pytest.mark.one_in(3)
-@pytest.mark.parametrize("seen", [None, (0, 1, 0)])
-@pytest.mark.parametrize("correct", [True, False])
-def test_chains_reach_the_posterior(topics, seen, correct):
-    """Of many copies of a sentence, each a chain; without correction, the proposal."""
-    support = everything(SENTENCE, seen)
-    copies = 20000
-    words = torch.tensor([SENTENCE]).expand(copies, 3).contiguous()
-    states = None if seen is None else torch.tensor([seen]).expand(copies, 3).contiguous()
-    kernel = TopicTrees(topics, seed=1, correct=correct)
-    heads = kernel.run(words, states, num_samples=1, burn_in=25)[0]
-    cells = {x[:2]: i for i, x in enumerate(support)}
-    found = zip(map(tuple, heads.tolist()), map(tuple, kernel.states.tolist()), strict=True)
-    counts = torch.bincount(torch.tensor([cells[x] for x in found]), minlength=len(support))
-    target, other = torch.tensor([x[2] for x in support]), torch.tensor([x[3] for x in support])
-    target, other = (target, other) if correct else (other, target)
-    assert chi_square_is_fine(counts, copies * target.softmax(0))
-    assert not chi_square_is_fine(counts, copies * other.softmax(0))
-    assert kernel.acceptance == 1 if not correct else 0.3 < kernel.acceptance < 0.98
-    assert set(kernel.acceptance_by_length()) == {3}
-
-
-def test_samples_are_trees_and_repeatable(topics):
-    words = torch.tensor([[1, 0, 1, 2], [2, 1, 0, -1], [0, -1, -1, -1]])
-    kernel = TopicTrees(topics, seed=3)
-    heads = kernel.run(words, num_samples=4, burn_in=2, thin=3)
-    assert (
-        heads.shape == (4, 3, 4) and (kernel.states[words >= 0] >= 0).all() and (kernel.states[words < 0] == -1).all()
-    )
-    assert topics.trees(words).support.check(heads).all()
-    assert torch.equal(kernel.run(words, num_samples=4, burn_in=2, thin=3), heads)
-    assert torch.equal(heads[-1], kernel.heads)
-    assert len(TopicTrees(topics).run(words, num_samples=30).unique(dim=0)) > 1
-
-
-def test_few_proposals_at_a_time(topics, monkeypatch):
-    words = torch.tensor([[1, 0, 1], [2, 1, 0]])
-    monkeypatch.setattr("pyrogram.infer.topics.trees._PROPOSED", 12)
-    kernel = TopicTrees(topics, seed=3)
-    assert kernel.run(words, num_samples=5, burn_in=4, thin=2).shape == (5, 2, 3)
-    assert kernel._proposals == 14
-
-
-def test_runs_in_pyro(topics):
-    words = torch.tensor([[1, 0, 1], [2, 1, -1]])
-    kernel = pickle.loads(pickle.dumps(TopicTrees(topics)))
-    mcmc = MCMC(kernel, 20, warmup_steps=5, disable_progbar=True)
-    mcmc.run(words)
-    samples = mcmc.get_samples()
-    assert {n: tuple(s.shape) for n, s in samples.items()} == {"heads": (20, 2, 3), "states": (20, 2, 3)}
-    assert topics.trees(words).support.check(samples["heads"].long()).all()
-    assert mcmc.diagnostics()["acceptance rate"]["chain 0"] == kernel.acceptance
-
-
 def test_bad_arguments(topics):
-    kernel = TopicTrees(topics)
-    with pytest.raises(RuntimeError, match="call run first"):
-        kernel.heads  # noqa: B018
-    with pytest.raises(ValueError, match="ids from 0 to 2"):
-        kernel.run(torch.tensor([[3]]))
-    with pytest.raises(ValueError, match="states must be"):
-        kernel.run(torch.tensor([[1, 2]]), torch.tensor([[0, 2]]))
-    with pytest.raises(ValueError, match="num_samples >= 1"):
-        kernel.run(torch.tensor([[1, 2]]), num_samples=0)
     with pytest.raises(ValueError, match="decoder"):
         topics.parse(torch.tensor([[1]]), decoder="best")
     for use in (topics.parse, topics.trees, topics.arc_scores):
@@ -187,12 +90,12 @@ def test_narrow_integers(topics):
 def test_single_precision_elsewhere_changes_nothing(topics):
     """Counts are counted in float64, whatever torch's default is."""
     words = torch.tensor([[1, 0, 1, 2], [2, 1, 0, -1]])
-    scores, heads = topics.arc_scores(words), TopicTrees(topics, seed=0).run(words)
+    scores = topics.arc_scores(words)
     torch.set_default_dtype(torch.float32)
     sampler = TopicGibbs(2, V, concentration=torch.tensor(BASE, dtype=torch.float64), word_concentration=B)
     sampler.set_states(WORDS, HEADS, STATES)
     again = sampler.topics()
-    assert torch.equal(again.arc_scores(words), scores) and torch.equal(TopicTrees(again, seed=0).run(words), heads)
+    assert torch.equal(again.arc_scores(words), scores)
     assert again.log_joint() == pytest.approx(topics.log_joint(), abs=1e-12)
     assert sampler.log_joint() == pytest.approx(topics.log_joint(), abs=1e-12)
     assert torch.equal(again.optimised().base, topics.optimised().base)

@@ -16,8 +16,9 @@ from safetensors.torch import load_file
 from pyrogram.cli import main
 from pyrogram.data import Corpus
 from pyrogram.data.lexical import LexicalCorpus
-from pyrogram.infer import SyntacticTopics, TopicGibbs, TopicTrees, align_states
+from pyrogram.infer import SyntacticTopics, TopicGibbs, align_states
 from reproductions.topics.experiment import Topics
+from reproductions.topics.trees import sample_trees
 from reproductions.topics.words import v_measure
 
 SWEEPS, SEED = 25, 4
@@ -108,7 +109,7 @@ def test_rows_are_those_of_the_library(run, banks, row, double):
             assert torch.equal(saved["parameter.states"].long(), sampler.states()[train.words >= 0].long())
             assert saved["curve.objective"].tolist() == sampler.history
         found = results(run)[row, start]
-        trees = TopicTrees(topics, seed=seed).run(test.words, seen, num_samples=10, burn_in=50, thin=5)
+        trees, _ = sample_trees(topics, test.words, seen, num_samples=10, burn_in=50, thin=5, seed=seed)
         for bound, name in ((None, ""), (10, "_10"), (20, "_20"), (40, "_40")):
             sampled = sum(accuracy(heads, test, bound) for heads in trees) / 10
             assert float(found[f"sampled{name}"]) == pytest.approx(sampled)

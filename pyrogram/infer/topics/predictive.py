@@ -132,7 +132,7 @@ class SyntacticTopics:
     def trees(self, words: Tensor, states: Tensor | None = None) -> ProjectiveDependencyTree:
         """The distribution of trees with one root under the predictive probabilities, states summed out unless seen.
 
-        It takes no account of what repeats within a sentence; :class:`.TopicTrees` does.
+        It takes no account of what repeats within a sentence.
         """
         scores = self.arc_scores(words, states)
         return ProjectiveDependencyTree(scores, lengths=(words >= 0).sum(1), valence=False)
