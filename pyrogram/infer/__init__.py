@@ -32,7 +32,6 @@ from .prediction import posterior_predictive
 from .refitting import Refitted, refit
 from .running.reduce import Reduce
 from .samplers.tree_hastings import TreeHastings
-from .topics.alignment import align_states
 from .topics.gibbs import TopicGibbs
 from .topics.predictive import SyntacticTopics
 from .trees.drawing import infer_trees
@@ -72,7 +71,6 @@ __all__ = [
     "TreeHastings",
     "VariationalEM",
     "WordClasses",
-    "align_states",
     "all_reduce",
     "calibrate",
     "collapse_trees",

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from pyrogram.infer import align_states
 from pyrogram.printable import plural
 from pyrogram.viz import draw_topics
 from reproductions.shared.learnt import Learnt
 from reproductions.shared.store import Key
 from reproductions.shared.treebanks import SAMPLES, about_data
+from reproductions.topics.alignment import align_states
 
 if TYPE_CHECKING:
     from reproductions.topics.experiment import Topics
@@ -56,9 +56,10 @@ class _Table:
         words, tags = study.train.words[real], study.train.tags[real]
         self.number = int(self.states.max()) + 1
         self.sizes = torch.bincount(self.states, minlength=self.number)
-        self.alignment = align_states(states)
-        others = self.alignment.overlap[1:]
-        self.overlap = others.mean(0) if len(others) else torch.full((self.number,), torch.nan)
+        aligned = [align_states(self.states, other) for other in states[1:]]
+        self.agreements = [agreement for _, agreement in aligned]
+        overlaps = [overlap for overlap, _ in aligned]
+        self.overlap = torch.stack(overlaps).mean(0) if overlaps else torch.full((self.number,), torch.nan)
         self.agreed = self.sizes * self.overlap.nan_to_num(1.0)
         self._by_word = _table(self.states, words, self.number, len(study.lexicon))
         self._by_tag = _table(self.states, tags, self.number, len(study.tag_names))
@@ -80,14 +81,12 @@ def _table(states: Tensor, values: Tensor, K: int, size: int) -> Tensor:
 
 
 def _markdown(table: _Table, row: str) -> str:
-    chains = len(table.alignment.agreement)
-    told = (
-        f"agreement: of a state with the corresponding ones of {plural(chains - 1, 'other chain')}, mean; "
-        if chains > 1
-        else ""
-    )
-    shares = ", ".join(f"{100 * a:.0f} %" for a in table.alignment.agreement[1:].tolist())
-    whole = f" Of all words, {shares} have corresponding states." if chains > 1 else ""
+    told = whole = ""
+    if table.agreements:
+        others = plural(len(table.agreements), "other chain")
+        told = f"agreement: of a state with the corresponding ones of {others}, mean; "
+        shares = ", ".join(f"{100 * a:.0f} %" for a in table.agreements)
+        whole = f" Of all words, {shares} have corresponding states."
     lines = [
         f"# {row.removeprefix('states-')} states, chain 1",
         "",
