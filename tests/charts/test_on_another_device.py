@@ -196,6 +196,30 @@ def test_chains(device: Disguised | Real, own: bool) -> None:
         np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize("own", [False, True], ids=["shared", "of each sentence"])
+@pytest.mark.parametrize("nats", [30.0, 1000.0])
+def test_sharp_chains(device: Disguised | Real, own: bool, nats: float) -> None:
+    """Weights of which the exponentials are numbers with exponents alone."""
+    K, words = 5, torch.tensor([[0, 2, 1, 0], [1, -1, -1, -1], [2, 2, 0, -1], [1, 0, -1, -1]])
+    given = [nats * torch.randn(len(words) if own else 1, *axes).double() for axes in ((K,), (K, K + 1), (K, 3))]
+    log_z, counts, states = device.there(hmm.posteriors, *given, words)
+    drawn = device.there(lambda *x: hmm.sample(*x, num_samples=50), *given, words)
+    for b, row in enumerate([[w for w in row if w >= 0] for row in words.tolist()]):
+        initial, transition, emission = (x[b if own else 0].tolist() for x in given)
+        listed, weights = list(itertools.product(range(K), repeat=len(row))), []
+        for s in listed:
+            terms = [initial[s[0]], *(emission[x][w] for x, w in zip(s, row, strict=True))]
+            weights.append(math.fsum(terms + [transition[x][y] for x, y in zip(s, [*s[1:], K], strict=True)]))
+        truth, by_state = np.logaddexp.reduce(weights), np.zeros((len(row), K))
+        for s, p in zip(listed, np.exp(weights - truth), strict=True):
+            by_state[range(len(row)), s] += p
+        assert float(log_z[b]) == pytest.approx(truth, rel=1e-13)
+        np.testing.assert_allclose(states[b, : len(row)], by_state, atol=1e-11)
+        assert float(counts[b].sum()) == pytest.approx(len(row))
+        assert all(weights[listed.index(tuple(x[: len(row)]))] > truth - 40 for x in drawn[:, b].tolist())
+
+
 # ---------------------------------------------------------------------- grammars
 
 # X and Y are made of words, of pairs and of one another; Z has a word or a pair.

@@ -13,7 +13,7 @@ from ..emit.traces import Trace
 from .device_engine import DeviceEngine
 from .given import Given
 from .launching import Launcher
-from .program import Program
+from .program import MOST_NATS, Program
 
 
 class DeviceProgram:
@@ -30,8 +30,17 @@ class DeviceProgram:
         """Whether the charts of a few sentences fit on the device; and, if derivations are wanted, what that takes."""
         return self._engine("float64", given).fits(given, descends)
 
-    def _engine(self, dtype: str, given: Given) -> DeviceEngine:
-        return self._engines(dtype, shared=self._program.has_numbers(given.weights))
+    def _engine(self, dtype: str, given: Given, sums: bool = True) -> DeviceEngine:
+        """The engine for such weights.
+
+        :param sums: whether numbers that sentences share are exponentiated: then all must be in range (or no
+            number, as log Z is then), which is looked at on the device. Else they are logarithms in the memory of each thread, as others are.
+        """
+        shared = self._program.has_numbers(given.weights)
+        if shared and sums:
+            logs = torch.cat([given.weights[name].detach().flatten() for name in self._program.plain])
+            shared = bool(((logs.abs() < MOST_NATS) | (logs == -torch.inf) | logs.isnan().any()).all())
+        return self._engines(dtype, shared=shared)
 
     def log_counts(
         self, given: Given, *, counts: bool = True, scale: Tensor | None = None, by_sentence: bool = False
@@ -52,7 +61,7 @@ class DeviceProgram:
     def best(self, given: Given, trace: Trace, width: int) -> tuple[Tensor, Tensor]:
         """The log weight of the best derivation, shape ``(B,)``, float64, and the weights in it, ``(B, width)``."""
         given = _doubled(given)
-        return self._engine("float64", given).best(given, trace, width)
+        return self._engine("float64", given, sums=False).best(given, trace, width)
 
     def draw(self, given: Given, number: int, seed: int, trace: Trace, width: int) -> tuple[Tensor, Tensor]:
         """Log Z, shape ``(B,)``, and the weights in drawn derivations, ``(number, B, width)``."""

@@ -25,7 +25,7 @@ from .scalar_engine import ScalarEngine
 
 Numbers = Any  # a numpy array
 
-_MOST_NATS = 80.0
+MOST_NATS = 80.0  # of logarithms whose exponentials are numbers, even in float32
 
 
 class Program:
@@ -196,9 +196,9 @@ class Program:
 
 def _is_near_one(logs: Numbers) -> bool:
     """Whether exponentials are numbers, even in float32; some may be zero."""
-    if np.abs(logs).max(initial=0.0) < _MOST_NATS:  # which NaN is not
+    if np.abs(logs).max(initial=0.0) < MOST_NATS:  # which NaN is not
         return True
-    return bool((np.abs(logs[logs != -np.inf]) < _MOST_NATS).all())
+    return bool((np.abs(logs[logs != -np.inf]) < MOST_NATS).all())
 
 
 def _words_first(layout: Layout) -> dict[str, tuple[tuple[int, ...], tuple[int, ...]]]:
