@@ -117,6 +117,7 @@ def main() -> None:
     options.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     chosen = options.parse_args()
     if chosen.serve:
+        torch.set_default_dtype(torch.float64)
         print(json.dumps(histories()))
         return
     answers = []

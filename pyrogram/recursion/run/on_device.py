@@ -33,8 +33,8 @@ class DeviceProgram:
     def _engine(self, dtype: str, given: Given, sums: bool = True) -> DeviceEngine:
         """The engine for such weights.
 
-        :param sums: whether numbers that sentences share are exponentiated: then all must be in range (or no
-            number, as log Z is then), which is looked at on the device. Else they are logarithms in the memory of each thread, as others are.
+        :param sums: whether numbers that sentences share are exponentiated: then all must be in range, or one is NaN,
+            as log Z is then. This is looked at on the device. Else they are logarithms in the memory of each thread.
         """
         shared = self._program.has_numbers(given.weights)
         if shared and sums:
