@@ -67,7 +67,7 @@ def row(*cells: str) -> str:
 def note(cause: str, notes: dict[str, tuple[str, int]]) -> str:
     """The number of a cause, whichever inference it is, and whatever the names and numbers of its sites."""
     told = cause.split(" ", 1)[1]
-    alike = re.sub(r"( and)? pyro.param '[^']*'|'[^']*'( \(\w+\))?|[0-9.]+", "", told)
+    alike = re.sub(r"( and)? (pyro.param )?'[^']*'( \(\w+\))?|[0-9.]+", "", told)
     _, number = notes.setdefault(alike, (told, len(notes) + 1))
     return f"({number})"
 

@@ -18,10 +18,10 @@ from .elbo import TraceGrammar_ELBO
 from .lexical.hastings import SiblingHastings
 from .loops.base import GrammarLoop
 from .loops.collapsed_vb import CollapsedVB
-from .loops.conjugate_vb import EStep
 from .loops.constraints import AtLeast, AtMost, Constraint
 from .loops.em import EM
 from .loops.importance import ImportanceWeightedBound
+from .loops.logistic_normal_vb import EStep
 from .loops.schedules import Annealed, Curriculum, Decaying, HardSteps, Schedule
 from .loops.variational_em import VariationalEM
 from .model.structure import ModelError

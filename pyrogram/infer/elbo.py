@@ -19,9 +19,8 @@ from torch.distributions import kl_divergence
 from pyrogram.distributions import Gaussian, LogisticNormalWeights, Sentence
 from pyrogram.distributions.packed_dirichlet import DIRICHLETS, block_of, expected_log
 from pyrogram.distributions.sentence import safe_log
-from pyrogram.infer.model.sites import base_distribution, distribution_name
+from pyrogram.infer.model.sites import base_distribution, depends_on, distribution_name
 from pyrogram.infer.model.structure import ModelError
-from pyrogram.infer.model.tracing import depends_on
 
 
 class TraceGrammar_ELBO(ELBO):

@@ -14,9 +14,8 @@ from torch import Tensor
 from pyrogram.grammar import Weights
 from pyrogram.grammars.annotations import LatentAnnotations
 from pyrogram.infer import GrammarLoop
-from pyrogram.infer.model.collapsed import current_concentrations, log_dirichlet_multinomial, posterior_mean
+from pyrogram.infer.model.collapsed import CollapsedProblem, log_dirichlet_multinomial, posterior_mean
 from pyrogram.infer.model.structure import Problem, WeightSource
-from pyrogram.infer.model.tracing import trace_model
 from pyrogram.infer.running.state import Info
 from reproductions.annotations.nodes import Nodes
 
@@ -76,11 +75,12 @@ class VariableCVB(GrammarLoop[_Problem, NodesState]):
     may_fall = True
 
     def _prepare(self, model: Callable[[], Any]) -> _Problem:
-        traced = trace_model(model, "VariableCVB")
+        read = CollapsedProblem.read(model, "VariableCVB", 1)
+        traced = read.traced
         (site,) = traced.sentences
         grammar, source = site.grammar, site.source_of_block["rules"]
         assert isinstance(grammar, LatentAnnotations)
-        alpha = current_concentrations(model, traced)[source].contiguous()
+        alpha = read.terms({}).alpha[source].detach().contiguous()
         return _Problem(traced, model, grammar, Nodes(grammar.rules, grammar.trees(site.words)), source, alpha)
 
     def _way(self, problem: _Problem, source: WeightSource) -> str:

@@ -23,11 +23,10 @@ from torch.distributions import constraints
 from pyrogram import CFG
 from pyrogram.distributions import PackedDirichlet, Sentence, dirichlet_prior
 from pyrogram.infer import EM, CollapsedVB, ModelError, TreeGibbs, TreeHastings, VariationalEM
-from pyrogram.infer.model.computed import read_computed
 from pyrogram.infer.model.expected_counts import expected_counts
 from pyrogram.infer.model.indicators import summed_out
 from pyrogram.infer.model.mixture import MixtureGrammar
-from pyrogram.infer.model.tracing import trace_model
+from pyrogram.infer.model.reading import read
 
 pytestmark = pytest.mark.usefixtures("doubles")
 K = 2
@@ -304,15 +303,23 @@ def test_an_indicator_is_summed_out_as_components_are_read() -> None:
             weights = {"root": START[0], "attach": attach[z], "stop": STOP}
             pyro.sample("words", Sentence(GRAMMAR, weights, known=known), obs=WORDS)
 
-    results = []
     torch.manual_seed(0)
     drawn = {"pi": torch.tensor([0.3, 0.7]), "attach": torch.rand(K, V, 2, V).log_softmax(-1).exp()}
-    for traced in (trace_model(model, "EM"), read_computed(summed_out(model, "EM"), "EM")):
-        logs = {n: drawn.get(n, s.value).log() for n, s in traced.weight_sources.items()}
-        log_z, counts = expected_counts(traced, logs)
-        results.append([torch.as_tensor(log_z), counts["pi"], counts["attach"]])
-    for one, other in zip(*results, strict=True):
-        torch.testing.assert_close(one, other)
+    traced = read(summed_out(model, "EM"), "EM")
+    log_z, counts = expected_counts(traced, {n: drawn.get(n, s.value).log() for n, s in traced.weight_sources.items()})
+    leaves = {name: w.log().requires_grad_() for name, w in drawn.items()}
+    fixed = {"root": START[0].log(), "stop": STOP.log()}
+    joint = [
+        Sentence(GRAMMAR, log_weights={**fixed, "attach": leaves["attach"][k]}, known=known, normalized=False).log_prob(
+            WORDS
+        )
+        + leaves["pi"][k]
+        for k in range(K)
+    ]
+    truth = torch.stack(joint).logsumexp(0).sum()
+    torch.testing.assert_close(torch.as_tensor(log_z), truth.detach().to(torch.as_tensor(log_z)))
+    for name, expected in zip(leaves, torch.autograd.grad(truth, list(leaves.values())), strict=True):
+        torch.testing.assert_close(counts[name], expected.to(counts[name]))
 
 
 def test_shares_are_those_of_their_site() -> None:

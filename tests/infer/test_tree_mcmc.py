@@ -147,7 +147,7 @@ def test_hyperparameters_of_hyperparameters():
     assert {n: tuple(v.shape) for n, v in values.items()} == {"scale": (), "alpha": (2,), "base": (2,)}
     assert float(values["base"].sum()) == pytest.approx(1) and float(values["scale"]) > 0
     problem, state = chain._problem, chain._state
-    joint, _, _ = problem.hyperparameter_prior.density(state.point, problem.model, problem.traced, state.counts)
+    joint = problem.log_joint(state.point, state.counts, state.weights)
     by_hand = dist.Gamma(2.0, 1.0).log_prob(values["scale"])
     by_hand = by_hand + dist.LogNormal(torch.zeros(2), values["scale"]).log_prob(values["alpha"]).sum()
     by_hand = by_hand + dist.Dirichlet(torch.ones(2)).log_prob(values["base"])

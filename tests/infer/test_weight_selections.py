@@ -42,9 +42,9 @@ from pyrogram.grammar import Weights
 from pyrogram.grammars.dmv_collapsed import DMVUpdates
 from pyrogram.infer import EM, CollapsedVB, ModelError, TreeGibbs, TreeHastings, VariationalEM
 from pyrogram.infer.model.collapsed import log_dirichlet_multinomial
+from pyrogram.infer.model.reading import read
 from pyrogram.infer.model.selection import Computed, Selection, selections
 from pyrogram.infer.model.tied import TiedGrammar
-from pyrogram.infer.model.tracing import trace_model
 
 V, CORPUS = CORPORA["three tags"]
 GRAMMAR, WORDS = DMV(V), padded(CORPUS)
@@ -452,7 +452,7 @@ def test_random_numbers_are_left_alone() -> None:
     torch.manual_seed(3)
     expected = torch.rand(2)
     torch.manual_seed(3)
-    trace_model(FAMILIES.run, "EM")
+    read(FAMILIES.run, "EM")
     assert torch.equal(torch.rand(2), expected)
 
 
@@ -687,6 +687,6 @@ def test_checkpoint(tmp_path: Any) -> None:
     CollapsedVB(FAMILIES.run).run(num_steps=2, progress=False, tolerance=0, checkpoint=path)
     resumed = CollapsedVB(FAMILIES.run).run(num_steps=4, progress=False, tolerance=0, checkpoint=path)
     assert resumed.history == whole.history
-    site = trace_model(FAMILIES.run, "EM").sentences[0].grammar
-    other = trace_model(EXPANDED.run, "EM").sentences[0].grammar
+    site = read(FAMILIES.run, "EM").sentences[0].grammar
+    other = read(EXPANDED.run, "EM").sentences[0].grammar
     assert isinstance(site, TiedGrammar) and site.identity != other.identity

@@ -25,8 +25,8 @@ from pyrogram.infer.model.priors import (
     maximise,
     present_priors,
 )
+from pyrogram.infer.model.sites import depends_on
 from pyrogram.infer.model.structure import Hyperparameter, TracedModel
-from pyrogram.infer.model.tracing import depends_on
 
 from .posterior import Moments
 

@@ -16,20 +16,14 @@ from pyrogram.collapsed import SentenceCounts
 from pyrogram.grammar import Weights
 from pyrogram.infer.model.collapsed import (
     CollapsedProblem,
-    SentenceOrder,
-    current_concentrations,
     log_collapsed_joint,
-    log_dirichlet_multinomial,
     make_corpus_counts,
     posterior_mean,
-    refuse_logistic_normals,
 )
-from pyrogram.infer.model.collapsed_points import CollapsedPoints
 from pyrogram.infer.model.expected_counts import check_derivable, most_likely
 from pyrogram.infer.model.points import Terms
-from pyrogram.infer.model.priors import evaluate_priors, maximise
+from pyrogram.infer.model.sources import ELSEWHERE
 from pyrogram.infer.model.structure import ModelError, WeightSource
-from pyrogram.infer.model.tracing import trace_model
 from pyrogram.infer.running.state import Info, at_state, ragged
 
 from .base import GrammarLoop
@@ -62,28 +56,30 @@ class CollapsedState:
     sentence_counts: dict[str, SentenceCounts] = ragged(of_sentences=True)
 
 
-@dataclass
 class _Problem(CollapsedProblem):
-    """:param points: the model at its latent sites' values, if it has others than Dirichlets that are weights alone."""
+    """A model whose sentences have expected counts of their own."""
 
-    points: CollapsedPoints | None = None
-    _kept: tuple[Weights, Terms] | None = None
+    def check(self, loop: str) -> None:
+        for name, block, source in self.weights_of_each():
+            shape = tuple(source.value.shape[: source.value.dim() - len(source.block.shape)])
+            raise ModelError(
+                f"{loop} needs weights that all sentences share, but block {block!r} of site {name!r} has the batch "
+                f"shape {shape}; {ELSEWHERE}"
+            )
+        if any(source.concentration is not None for source in self.traced.weight_sources.values()):
+            return
+        for site in self.traced.sentences:
+            for block, source in self.traced.computed_blocks(site):
+                raise ModelError(
+                    f"{loop} needs block {block!r} of site {site.name!r} to be made of entries of Dirichlet or Beta "
+                    f"sites, pyro.params and constants, for there is nothing else to integrate out, but it is "
+                    f"{source.computed_from}; {ELSEWHERE}"
+                )
 
-    def terms(self, weights: Weights, parameters: Weights) -> Terms:
-        """The model at parameters: concentrations, and weights that are computed; once for those of a state."""
-        if self._kept is None or self._kept[0] is not parameters:
-            if self.points is not None:
-                terms = self.points.evaluate(weights, parameters)
-                terms = replace(terms, alpha={name: a.to(self._device(name)) for name, a in terms.alpha.items()})
-            else:
-                self.traced.set_parameters(parameters)
-                zero = torch.zeros(())
-                terms = Terms({}, current_concentrations(self.model, self.traced), zero, zero)
-            self._kept = parameters, terms
-        return self._kept[1]
-
-    def _device(self, source: str) -> torch.device:
-        return self.traced.weight_sources[source].value.device
+    def terms_at(self, weights: Weights, parameters: Weights) -> Terms:
+        """:meth:`evaluate`, with concentrations where their sites are."""
+        terms, sources = self.evaluate(weights, parameters), self.traced.weight_sources
+        return replace(terms, alpha={name: a.to(sources[name].value.device) for name, a in terms.alpha.items()})
 
     def summed(self, sentence_counts: Mapping[str, SentenceCounts]) -> Weights:
         """E[f] by source, from those of the sentences."""
@@ -151,27 +147,13 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
         self._seed = int(torch.randint(2**62, ())) if seed is None and order == "shuffled" else seed or 0
 
     def _prepare(self, model: Callable[[], Any]) -> _Problem:
-        points = None
-        try:
-            traced = trace_model(model, "CollapsedVB")
-            refuse_logistic_normals(traced, "CollapsedVB")
-        except ModelError:
-            points = CollapsedPoints.read(model, "CollapsedVB")
-            traced = points.traced
-            sources = traced.weight_sources.values()
-            if any(map(traced.of_each, traced.sentences)) or all(source.concentration is None for source in sources):
-                raise  # there is nothing to integrate out: the first cause is the one to know
-        updates = {s.name: s.grammar.collapsed_updates(s.words) for s in traced.sentences}
-        orders = {s.name: SentenceOrder(s.words, self.batch_size) for s in traced.sentences}
-        return _Problem(traced, model, updates, orders, points)
+        return _Problem.read(model, "CollapsedVB", self.batch_size)
 
     def latents(self) -> Weights:
         """The present values of the latent sites that are not integrated out."""
         problem, state = self._present()
-        if problem.points is None:
-            return {}
         problem.traced.set_parameters(state.parameters)
-        return problem.points.values(state.weights)
+        return problem.latents(state.weights)
 
     def _way(self, problem: _Problem, source: WeightSource) -> str:
         if source.is_computed:
@@ -187,7 +169,7 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
         fixed = problem.fixed(start)
         given = [name for name in start if sources[name].is_computed]
         if missing := sources.keys() - start.keys():
-            computed = problem.terms(fixed, parameters).log_weights
+            computed = problem.terms_at(fixed, parameters).log_weights
             start = {**start, **{name: computed[name].exp() for name in missing}}
         sentence_counts: dict[str, SentenceCounts] = {}
         entropy = torch.zeros((), dtype=torch.float64)
@@ -197,8 +179,8 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
             check_derivable(site, log_z)
             entropy += entropies.sum(dtype=torch.float64).cpu()
         counts = problem.summed(sentence_counts)
-        if given and problem.points is not None:  # values that fit these weights
-            parameters = problem.points.climb(fixed, parameters, counts, _STEPS)
+        if given:  # values that fit these weights
+            parameters = problem.climb(fixed, parameters, counts, _STEPS, problem.multinomials(counts))
         return CollapsedState(
             weights=fixed,
             counts=counts,
@@ -229,10 +211,8 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
             check_derivable(site, entropies)
             entropy += entropies.sum(dtype=torch.float64).cpu()
         new_weights = most_likely(traced, counts, state.weights)
-        if problem.points is not None:
-            parameters = problem.points.climb(new_weights, state.parameters, counts, _STEPS)
-        else:
-            parameters = _learnt(problem, counts, state.parameters)
+        prior = problem.multinomials(counts)
+        parameters = problem.climb(new_weights, state.parameters, counts, _STEPS, prior)
         new = CollapsedState(
             weights=new_weights,
             counts=counts,
@@ -250,7 +230,7 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
 
     def _point(self, problem: _Problem, state: CollapsedState) -> tuple[Terms, Weights]:
         """The model at a state, and the weights that are not integrated out."""
-        terms = problem.terms(state.weights, state.parameters)
+        terms = problem.terms_at(state.weights, state.parameters)
         return terms, {**state.weights, **{name: w.exp() for name, w in terms.log_weights.items()}}
 
     # ------------------------------------------------------------------ states that are loaded
@@ -274,25 +254,3 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
         near = partial(torch.allclose, rtol=1e-4, atol=1e-4)
         if not fits or not all(near(total[name], f.to(total[name])) for name, f in state.counts.items()):
             raise ValueError("this is not the state of CollapsedVB: 'sentence_counts' do not add up to 'counts'")
-
-
-def _learnt(problem: _Problem, counts: Weights, old: Weights) -> Weights:
-    """The parameters that concentrations depend on, moved up the objective."""
-    traced = problem.traced
-    if not old:
-        return old
-    learned = {n: s.block for n, s in traced.weight_sources.items() if s.learns_prior}
-
-    def evidence() -> Tensor:
-        priors = evaluate_priors(problem.model, traced)
-        total = torch.zeros((), dtype=torch.float64)
-        for name, block in learned.items():
-            alpha = priors[name]
-            assert isinstance(alpha, Tensor)
-            alpha = alpha.to(torch.float64).expand(block.shape)
-            total = total + log_dirichlet_multinomial(block, counts[name], alpha).cpu()
-        return total
-
-    traced.set_parameters(old)
-    maximise(traced.unconstrained, evidence, _STEPS)
-    return traced.parameter_values()

@@ -4,17 +4,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pyro.distributions as dist
-import torch
-from torch import Tensor
 from torch.distributions import kl_divergence
 
 from pyrogram.distributions.packed_dirichlet import dirichlet_prior, expected_log
 from pyrogram.grammar import Weights
-from pyrogram.infer.model.priors import evaluate_priors, expected_log_dirichlet, maximise
 from pyrogram.infer.model.structure import TracedModel
 
 
@@ -55,15 +52,3 @@ class DirichletFactors:
             else:
                 found[name] = dist.Beta(q[..., 0], q[..., 1]).to_event(block.batch_dim)
         return found
-
-    def learn(self, model: Callable[[], Any], expected_logs: Weights) -> None:
-        """Raise E_q[log p] in the parameters that concentrations depend on, in place."""
-
-        def expected_log_prior() -> Tensor:
-            total = torch.zeros((), dtype=torch.float64)
-            for name, prior in evaluate_priors(model, self.traced).items():
-                assert isinstance(prior, Tensor)
-                total = total + expected_log_dirichlet(self.blocks[name], prior, expected_logs[name])
-            return total
-
-        maximise(self.traced.unconstrained, expected_log_prior)

@@ -13,11 +13,10 @@ from torch import Tensor
 
 from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Weights
-from pyrogram.infer.model.computed import read_computed
 from pyrogram.infer.model.indicators import summed_out
-from pyrogram.infer.model.points import PointProblem, Terms, log_dirichlet_density
-from pyrogram.infer.model.structure import ModelError, Problem, TracedModel, WeightSource
-from pyrogram.infer.model.tracing import trace_model
+from pyrogram.infer.model.points import PointProblem, Prior, log_dirichlet_density
+from pyrogram.infer.model.reading import read
+from pyrogram.infer.model.structure import ModelError, TracedModel, WeightSource
 from pyrogram.infer.running.reduce import Reduce
 from pyrogram.infer.running.state import Info
 
@@ -41,7 +40,7 @@ class EMState:
     dual: Weights = field(default_factory=dict)
 
 
-class EM(GrammarLoop[Problem, EMState]):
+class EM(GrammarLoop[PointProblem, EMState]):
     """EM for a grammar with weights of any kind: maximum likelihood of ``pyro.param`` sites, MAP of latent sites.
 
     The objective is log p(sentences | weights) plus the log density of latent sites, and of other observed ones. No
@@ -108,51 +107,42 @@ class EM(GrammarLoop[Problem, EMState]):
         problem, state = self._present()
         sources = problem.traced.weight_sources
         found = {n: sources[n].at_site(w) for n, w in state.weights.items() if sources[n].concentration is not None}
-        if isinstance(problem, PointProblem):
-            problem.traced.set_parameters(state.parameters)
-            found |= problem.values(state.weights)
+        problem.traced.set_parameters(state.parameters)
+        found |= problem.latents(state.weights)
         return {name: value.clone() for name, value in found.items()}
 
-    def _prepare(self, model: Callable[[], Any]) -> Problem:
-        try:
-            traced = trace_model(model, "EM")
-            in_closed_form = not (traced.gaussians or traced.hyperparameters)
-        except ModelError:
-            in_closed_form = False
-        if in_closed_form:
-            self._check(traced)
-            return Problem(traced, model)
+    def _prepare(self, model: Callable[[], Any]) -> PointProblem:
         model = summed_out(model, "EM")
-        traced = read_computed(model, "EM", unconstrained=self.unconstrained)
+        traced = read(model, "EM", unconstrained=self.unconstrained)
         self._check(traced)
         points = PointProblem(traced, model, self.unconstrained)
         points.traced = replace(traced, reference=points.reference("EM"))
         return points
 
-    def _carry(self, old: Problem, state: EMState, new: Problem) -> None:
+    def _carry(self, old: PointProblem, state: EMState, new: PointProblem) -> None:
         """Latent values of other weights begin where they were, if the new model has them."""
         new.traced.begin_at(state.parameters)
 
-    def _init(self, problem: Problem, start: Weights) -> EMState:
+    def _init(self, problem: PointProblem, start: Weights) -> EMState:
         sources = problem.traced.weight_sources
         weights = {name: w for name, w in start.items() if not sources[name].is_computed}
         parameters = problem.traced.parameter_values()
         if len(start) > len(weights):
-            assert isinstance(problem, PointProblem)
             missing = sources.keys() - start.keys()
             computed = problem.evaluate(weights, parameters).log_weights if missing else {}
             log_weights = {**computed, **{name: safe_log(w) for name, w in start.items()}}
             counts = self._count(problem.traced, log_weights, self._e_step.start()).counts
-            parameters = problem.climb(weights, parameters, counts, self.m_steps)
+            prior = _densities(problem, weights)
+            parameters = problem.climb(weights, parameters, counts, self.m_steps, prior)
         return EMState(weights, parameters, self._e_step.start())
 
-    def _update(self, problem: Problem, state: EMState) -> tuple[EMState, Info]:
-        terms = self._terms(problem, state)
+    def _update(self, problem: PointProblem, state: EMState) -> tuple[EMState, Info]:
+        terms = problem.evaluate(state.weights, state.parameters)
         log_weights = {name: safe_log(w) for name, w in state.weights.items()} | terms.log_weights
         found = self._count(problem.traced, log_weights, state.dual)
         objective, counts = found.objective, found.counts
-        objective += float(terms.density + terms.log_jacobian) + problem.traced.density
-        weights = {}
+        objective += float(terms.density + terms.log_jacobian)
+        present, weights = _densities(problem, state.weights), Weights()
         for name, old in state.weights.items():
             source = problem.traced.weight_sources[name]
             if source.is_constant:
@@ -161,29 +151,19 @@ class EM(GrammarLoop[Problem, EMState]):
             pseudo = counts[name]
             if name in terms.alpha:
                 alpha = terms.alpha[name]
-                density = log_dirichlet_density(source.block, alpha, old.to(alpha), source.scale, self.unconstrained)
-                objective += float(density)
+                objective += float(present(name, alpha))
                 pseudo = pseudo + (source.scale * (alpha - 1) + self.unconstrained).to(pseudo)
             totals = source.block.totals(pseudo)
             weights[name] = torch.where(totals > 0, source.block.normalize(pseudo), old)
-        parameters = state.parameters
-        if isinstance(problem, PointProblem):
-            parameters = problem.climb(weights, parameters, counts, self.m_steps)
+        prior = _densities(problem, weights)
+        parameters = problem.climb(weights, state.parameters, counts, self.m_steps, prior)
         return EMState(weights, parameters, found.dual), Info(objective)
 
-    def _terms(self, problem: Problem, state: EMState) -> Terms:
-        """What the model is at a state, besides the weights that it holds."""
-        if isinstance(problem, PointProblem):
-            return problem.evaluate(state.weights, state.parameters)
-        sources = problem.traced.weight_sources.items()
-        alpha = {name: source.concentration for name, source in sources if source.concentration is not None}
-        return Terms({}, alpha, torch.zeros(()), torch.zeros(()))
-
-    def _estimate(self, problem: Problem, state: EMState) -> Weights:
-        computed = self._terms(problem, state).log_weights
+    def _estimate(self, problem: PointProblem, state: EMState) -> Weights:
+        computed = problem.evaluate(state.weights, state.parameters).log_weights
         return {**state.weights, **{name: w.exp() for name, w in computed.items()}}
 
-    def _like(self, problem: Problem) -> EMState:
+    def _like(self, problem: PointProblem) -> EMState:
         sources = problem.traced.weight_sources
         weights = {name: source.value for name, source in sources.items() if not source.is_computed}
         return EMState(weights, problem.traced.unconstrained, self._e_step.start())
@@ -191,7 +171,7 @@ class EM(GrammarLoop[Problem, EMState]):
     def _kind(self) -> str:
         return "EM, unconstrained" if self.unconstrained else "EM"
 
-    def _way(self, problem: Problem, source: WeightSource) -> str:
+    def _way(self, problem: PointProblem, source: WeightSource) -> str:
         return "gradient" if source.is_computed else "closed form"
 
     def _check(self, traced: TracedModel) -> None:
@@ -214,3 +194,14 @@ class EM(GrammarLoop[Problem, EMState]):
                     f"EM needs concentrations of at least 1, but that of site {name!r} goes down to "
                     f"{float(alpha.min()):g}; {cure}"
                 )
+
+
+def _densities(problem: PointProblem, weights: Weights) -> Prior:
+    """Of Dirichlets that are held at a point: their log density there, as often as the model has it."""
+
+    def prior(name: str, alpha: Tensor) -> Tensor:
+        source = problem.traced.weight_sources[name]
+        w = weights[name].to(alpha)
+        return log_dirichlet_density(source.block, alpha, w, source.scale, problem.unconstrained)
+
+    return prior

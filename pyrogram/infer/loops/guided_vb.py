@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyro
@@ -26,21 +26,15 @@ from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 
 from pyrogram.distributions import Sentence
-from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Block, Weights
-from pyrogram.infer.model.computed import computed_blocks, read_computed
-from pyrogram.infer.model.expected_counts import most_likely
-from pyrogram.infer.model.indicators import summed_out
-from pyrogram.infer.model.points import PointProblem, line
-from pyrogram.infer.model.priors import expected_log_dirichlet, maximise
+from pyrogram.infer.model.points import line
+from pyrogram.infer.model.reading import computed_blocks
 from pyrogram.infer.model.selection import leaves_of
 from pyrogram.infer.model.sites import base_distribution, concentration_of, is_learnt, leaf_of, random_state_kept
-from pyrogram.infer.model.structure import Hyperparameter, ModelError, Problem, TracedModel
+from pyrogram.infer.model.structure import Hyperparameter, ModelError, TracedModel
 from pyrogram.infer.model.tangent import Tangent
-from pyrogram.infer.running.state import Info, ragged
 
-from .dirichlet_factors import DirichletFactors
-from .e_step import Count
+from .dirichlet_vb import Averages, DirichletProblem, Multinomials, VariationalState
 
 Model = Callable[[], Any]
 
@@ -65,65 +59,24 @@ class GuideOptions:
         return isinstance(made, type) and issubclass(made, AutoGuide)
 
 
-@dataclass(frozen=True)
-class GuidedState:
-    """q, and what is estimated.
+class GuidedProblem(DirichletProblem):
+    """A model with latent values that a guide draws.
 
-    :param weights: of sources that have no prior: ``pyro.param`` sites and constants.
-    :param posterior: q's concentrations by Dirichlet site.
-    :param parameters: unconstrained, of the model and of the guide.
-    :param iteration: how many there were before, on which the random numbers depend.
-    :param optimiser: the state of the optimiser.
-    :param dual: where constraints stand.
+    :param whole: the model, indicators summed out, with its arguments.
+    :param own: the guide, if it is no factory's, with the model's arguments.
+    :raises ModelError: for a guide without some latent site, or with others.
     """
 
-    weights: Weights
-    posterior: Weights
-    parameters: Weights
-    iteration: Tensor
-    optimiser: Weights = ragged()
-    dual: Weights = field(default_factory=dict)
+    is_random = True
 
-
-@dataclass(frozen=True)
-class _Averages:
-    """Over draws of z.
-
-    :param log_weights: E_q[log w] of sources that are computed.
-    :param weights: E_q[w] of these.
-    :param alpha: the concentrations of Dirichlet sites.
-    :param bound: E_q[log p(Dirichlets, z, other observed sites) - log q(z)].
-    """
-
-    log_weights: Weights
-    weights: Weights
-    alpha: Weights
-    bound: float
-
-
-class GuidedProblem(Problem):
-    """A model with latent values that a guide draws, or with parameters that weights are computed from.
-
-    :raises ModelError: for a model that :func:`.read_computed` refuses, and a guide without some latent site.
-    """
-
-    def __init__(self, model: functools.partial[Any], options: GuideOptions) -> None:
-        own, opened = _without_guide, set[str]()
-        if not options.is_factory:
-            own = functools.partial(options.guide, *model.args, **model.keywords)
-            opened = set(_guide_sites(own)[0])
-        whole = summed_out(model, "VariationalEM")
-        traced = read_computed(whole, "VariationalEM", opened=opened)
-        reference = PointProblem(traced, whole).reference("VariationalEM")
+    def __init__(self, traced: TracedModel, whole: Model, options: GuideOptions, own: Model | None) -> None:
+        super().__init__(traced, whole, options.steps)
         latents = {name for name, p in traced.hyperparameters.items() if p.is_latent}
         parameters = {name: p for name, p in traced.hyperparameters.items() if not p.is_latent}
-        super().__init__(replace(traced, hyperparameters=parameters, reference=reference), whole)
-        self.options, self.dirichlets = options, DirichletFactors(self.traced)
-        self.is_random = bool(latents)
-        self.own_guide = own
-        if options.is_factory and latents:
-            self.own_guide = _local(options.guide, self._replaced(self._uniform()))
-        sites, learnt = _guide_sites(self.own_guide)
+        self.traced = replace(self.traced, hyperparameters=parameters)
+        self.options = options
+        self.draw = _local(options.guide, self._replaced(self.even())) if own is None else own  # type: ignore[method-assign]
+        sites, learnt = guide_sites(self.draw)
         for name in sorted(latents - set(sites)):
             raise ModelError(f"VariationalEM needs a guide that draws latent site {name!r}; add the site to it")
         for name in sorted(set(sites) - latents):
@@ -138,83 +91,15 @@ class GuidedProblem(Problem):
         own_parameters = {n: p for n, p in learnt.items() if id(p.unconstrained) not in known}
         self.traced = replace(self.traced, hyperparameters={**parameters, **own_parameters})
 
-    # ------------------------------------------------------------------ an algorithm
-
-    def start(self, weights: Weights, dual: Weights, count: Count) -> GuidedState:
-        """The first q of Dirichlets is that of an E-step under the initial weights, to which the guide is fitted.
-
-        :param weights: by source; of those that are computed all or none.
-        :param dual: where constraints stand at first.
-        :param count: the E-step over derivations.
-        """
-        sources, nothing = self.traced.weight_sources, torch.tensor(0)
-        logs = {name: safe_log(w) for name, w in weights.items()}
-        points = {name: w for name, w in weights.items() if sources[name].is_point and not sources[name].is_computed}
-        parameters = self.traced.parameter_values()
-        found = self._average(self._uniform(), parameters, 0)
-        first = count(self.traced, {**found.log_weights, **logs}, dual)
-        counts = first.counts
-        state = GuidedState(points, self._posterior(found.alpha, counts), parameters, nothing, {}, first.dual)
-        return self._climb(state, counts) if any(sources[name].is_computed for name in weights) else state
-
-    def update(self, state: GuidedState, count: Count) -> tuple[GuidedState, Info]:
-        """An iteration: derivations, Dirichlets and weights that are parameters in closed form, then the guide."""
-        found = self._average(self._given(state), state.parameters, int(state.iteration))
-        log_weights = {name: safe_log(w) for name, w in state.weights.items()}
-        log_weights |= self.dirichlets.expected_logs(state.posterior) | found.log_weights
-        derivations = count(self.traced, log_weights, state.dual)
-        counts = derivations.counts
-        bound = derivations.objective + (found.bound + self.traced.density + self._entropy(state.posterior))
-        new = replace(
-            state,
-            weights=most_likely(self.traced, counts, state.weights),
-            posterior=self._posterior(found.alpha, counts),
-            iteration=state.iteration + 1,
-            dual=derivations.dual,
-        )
-        return self._climb(new, counts), Info(bound)
-
-    def estimate(self, state: GuidedState) -> Weights:
-        """E_q[w] by source."""
-        found = self._average(self._given(state), state.parameters, int(state.iteration))
-        return {**state.weights, **self.dirichlets.means(state.posterior), **found.weights}
-
-    def posterior(self, state: GuidedState) -> dict[str, dist.TorchDistribution]:
-        """q of the Dirichlet sites that have closed forms."""
-        return self.dirichlets.posterior(state.posterior)
-
-    def like(self) -> GuidedState:
-        """A state with the names and shapes that all have."""
-        sources = self.traced.weight_sources
-        return GuidedState(
-            weights={n: s.value for n, s in sources.items() if s.is_point and not s.is_computed},
-            posterior={name: sources[name].value for name in self.dirichlets.blocks},
-            parameters=self.traced.unconstrained,
-            iteration=torch.tensor(0),
-            optimiser={},
-        )
-
-    # ------------------------------------------------------------------ the parts of an iteration
-
-    def _given(self, state: GuidedState) -> _Given:
-        """Dirichlets at their means, with E_q[log w] for their logarithms, and weights that are parameters."""
-        means = self.dirichlets.means(state.posterior) | state.weights
-        return _Given(means, self.dirichlets.expected_logs(state.posterior))
-
-    def _uniform(self) -> _Given:
-        """The same where nothing is known of q, and no weight is zero."""
-        start = {n: s.block.uniform(s.value) for n, s in self.traced.weight_sources.items() if not s.is_computed}
-        return _Given(start, {n: w.log() for n, w in start.items()})
-
-    def _average(self, given: _Given, parameters: Weights, iteration: int) -> _Averages:
+    def average(self, at: Multinomials, parameters: Weights, iteration: int) -> Averages:
         """Expectations under the guide, by draws that are the same for the same iteration."""
         self.traced.set_parameters(parameters)
         totals: dict[str, Weights] = {"logs": {}, "weights": {}, "alpha": {}}
-        bound, draws = 0.0, self.options.draws if self.is_random else 1
+        bound, draws = 0.0, self.options.draws
         with torch.no_grad(), random_state_kept(self._seeds(iteration)[0]):
             for _ in range(draws):
-                drawn = poutine.trace(self.own_guide).get_trace()
-                seen = _Surrogate(self.traced, given)
+                drawn = poutine.trace(self.draw).get_trace()
+                seen = _Surrogate(self.traced, at)
                 with seen:
                     trace = poutine.trace(poutine.replay(self.model, drawn)).get_trace()
                 bound += float(trace.log_prob_sum() - drawn.log_prob_sum())
@@ -223,34 +108,21 @@ class GuidedProblem(Problem):
                     for name, value in values.items():
                         total[name] = total[name] + value if name in total else value.clone()
         logs, weights, alpha = ({n: total / draws for n, total in found.items()} for found in totals.values())
-        return _Averages(logs, weights, alpha, bound / draws)
+        return Averages(logs, weights, alpha, bound / draws)
 
-    def _posterior(self, alpha: Weights, counts: Weights) -> Weights:
-        """The best q of the Dirichlets: prior and likelihood as often as the model has them."""
-        sources = self.traced.weight_sources
-        return {n: (1 + sources[n].scale * (a - 1)).to(counts[n]) + counts[n] for n, a in alpha.items()}
-
-    def _entropy(self, posterior: Weights) -> float:
-        logs = self.dirichlets.expected_logs(posterior)
-        blocks = self.dirichlets.blocks.items()
-        return -sum(float(expected_log_dirichlet(block, posterior[n], logs[n])) for n, block in blocks)
-
-    def _climb(self, state: GuidedState, counts: Weights) -> GuidedState:
+    def climbed(self, state: VariationalState, counts: Weights) -> VariationalState:
         """Move the parameters of model and guide up the bound in which sentences are tangents."""
         leaves = self.traced.unconstrained
         if not leaves:
             return state
         self.traced.set_parameters(state.parameters)
-        surrogate, elbo = self._replaced(self._given(state), counts), Trace_ELBO()
+        surrogate, elbo = self._replaced(self.at(state), counts), Trace_ELBO()
 
         def loss() -> Tensor:
-            found: Tensor = elbo.differentiable_loss(surrogate, self.own_guide)
+            found: Tensor = elbo.differentiable_loss(surrogate, self.draw)
             return found
 
         with random_state_kept(self._seeds(int(state.iteration))[1]):
-            if not self.is_random:
-                maximise(leaves, lambda: -loss(), self.options.steps)
-                return replace(state, parameters=self.traced.parameter_values())
             optimiser = self._optimiser(list(leaves.values()))
             _restore(optimiser, list(leaves), state.optimiser)
             for _ in range(self.options.steps):
@@ -270,11 +142,11 @@ class GuidedProblem(Problem):
             )
         return made
 
-    def _replaced(self, given: _Given, counts: Weights | None = None) -> Model:
+    def _replaced(self, at: Multinomials, counts: Weights | None = None) -> Model:
         """The model without charts."""
 
         def surrogate() -> Any:
-            with _Surrogate(self.traced, given, counts):
+            with _Surrogate(self.traced, at, counts):
                 return self.model()
 
         return surrogate
@@ -286,41 +158,29 @@ class GuidedProblem(Problem):
         return first, second
 
 
-@dataclass(frozen=True)
-class _Given:
-    """The sources that a guide has no part in.
-
-    :param values: by source, normalised.
-    :param expected_logs: E_q[log w] by Dirichlet site.
-    """
-
-    values: Weights
-    expected_logs: Weights
-
-
 class _Surrogate(Messenger):
     """Sentences as tangents; Dirichlet sites as observed, with E_q[log p] for a density.
 
     :param counts: expected counts by source; by default sentences count for nothing.
     """
 
-    def __init__(self, traced: TracedModel, given: _Given, counts: Weights | None = None) -> None:
+    def __init__(self, traced: TracedModel, at: Multinomials, counts: Weights | None = None) -> None:
         super().__init__()
-        self.traced, self.given, self.counts = traced, given, counts
+        self.traced, self.at, self.counts = traced, at, counts
         self.log_weights: Weights = {}  #: of sources that are computed, in the last run
         self.alpha: Weights = {}  #: by Dirichlet site
 
     def _pyro_post_param(self, msg: Any) -> None:
-        if msg["name"] in self.given.values:
-            msg["value"] = self.given.values[msg["name"]]
+        if msg["name"] in self.at.values:
+            msg["value"] = self.at.values[msg["name"]]
 
     def _pyro_sample(self, msg: Any) -> None:
         function, name = base_distribution(msg["fn"]), msg["name"]
         source = self.traced.weight_sources.get(name)
         if source is not None and source.concentration is not None:
             self.alpha[name] = concentration_of(function).to("cpu", torch.float64).expand(source.block.shape)
-            msg["value"], msg["is_observed"], msg["done"] = source.at_site(self.given.values[name]), True, True
-            msg["fn"] = _ExpectedDirichlet(msg["fn"], source.block, self.given.expected_logs[name])
+            msg["value"], msg["is_observed"], msg["done"] = source.at_site(self.at.values[name]), True, True
+            msg["fn"] = _ExpectedDirichlet(msg["fn"], source.block, self.at.expected_logs[name])
         elif isinstance(function, dist.Delta) and not msg["is_observed"]:
             msg["value"], msg["is_observed"], msg["done"] = msg["fn"](), True, True  # no guide need draw it
         elif msg["is_observed"] and isinstance(function, Sentence):
@@ -359,10 +219,6 @@ class _ExpectedDirichlet(TorchDistribution):
 # ---------------------------------------------------------------------- guides and optimisers
 
 
-def _without_guide() -> None:
-    """The guide of a model whose latent values all have closed forms."""
-
-
 def _local(factory: Callable[[Model], Any], model: Model) -> Model:
     """A guide whose parameters are its own: two of the same class do not share those of Pyro's store."""
     own: Any = {"params": {}, "constraints": {}}
@@ -375,7 +231,7 @@ def _local(factory: Callable[[Model], Any], model: Model) -> Model:
     return local_guide
 
 
-def _guide_sites(guide: Model) -> tuple[list[str], dict[str, Hyperparameter]]:
+def guide_sites(guide: Model) -> tuple[list[str], dict[str, Hyperparameter]]:
     """The latent sites that a guide draws, and its parameters, each once.
 
     :raises ModelError: for parameters that Pyro does not know.

@@ -19,16 +19,18 @@ from torch import Tensor
 from typing_extensions import Unpack
 
 from pyrogram.grammar import Weights
+from pyrogram.infer.model.indicators import summed_out
+from pyrogram.infer.model.reading import read
 from pyrogram.infer.model.sites import random_state_kept
 from pyrogram.infer.model.structure import ModelError, WeightSource
-from pyrogram.infer.model.tracing import trace_model
 from pyrogram.infer.running.state import Info
 
 from .base import GrammarLoop
-from .conjugate_vb import ConjugateProblem, EStep, LogisticNormalOptions
+from .dirichlet_vb import DirichletProblem
 from .e_step import EStepOptions, ScheduledEStep
-from .guided_vb import GuidedProblem, GuideOptions
+from .guided_vb import GuidedProblem, GuideOptions, guide_sites
 from .importance import ImportanceWeightedBound
+from .logistic_normal_vb import EStep, LogisticNormalOptions, LogisticNormalProblem
 
 Optim = Callable[[list[Tensor]], torch.optim.Optimizer]
 
@@ -39,7 +41,7 @@ ADAM = partial(torch.optim.Adam, lr=0.05)
 E_STEP = EStep()
 
 
-class VariationalEM(GrammarLoop[ConjugateProblem | GuidedProblem, Any]):
+class VariationalEM(GrammarLoop[LogisticNormalProblem | DirichletProblem, Any]):
     """Variational Bayes for any prior; maximum likelihood for whatever is a ``pyro.param``.
 
     The objective is the evidence lower bound. Of Dirichlets and logistic normals it is exact in each iteration, and
@@ -147,8 +149,7 @@ class VariationalEM(GrammarLoop[ConjugateProblem | GuidedProblem, Any]):
         problem, state = self._guided_state()
         for name, q in problem.posterior(state).items():
             pyro.sample(name, q)
-        if isinstance(problem, GuidedProblem):
-            problem.own_guide()
+        problem.draw()
 
     def marginal_bound(self, num_samples: int = 10, *, seed: int = 0) -> tuple[float, float]:
         """E_q[log p(sentences, latent values) - log q(latent values)], derivations summed out; and its standard error.
@@ -162,9 +163,8 @@ class VariationalEM(GrammarLoop[ConjugateProblem | GuidedProblem, Any]):
         if num_samples < 2:
             raise ValueError(f"num_samples must be at least 2, not {num_samples}")
         problem, state = self._present()
-        if isinstance(problem, ConjugateProblem) and problem.is_by_sentence:
+        if isinstance(problem, LogisticNormalProblem) and problem.is_by_sentence:
             weights, _ = problem.importance_weights(state, num_samples, seed, of_q=True)
-            assert problem.normals is not None
             absent = sum(q.absent_negative_kl() for q in problem.normals.q.posteriors.values())
             each = weights.sum(1) + absent
         else:
@@ -187,7 +187,7 @@ class VariationalEM(GrammarLoop[ConjugateProblem | GuidedProblem, Any]):
         if num_draws < 2:
             raise ValueError(f"num_draws must be at least 2, not {num_draws}")
         problem, state = self._present()
-        if not isinstance(problem, ConjugateProblem) or not problem.is_by_sentence:
+        if not isinstance(problem, LogisticNormalProblem) or not problem.is_by_sentence:
             raise ModelError(
                 "importance_weighted_bound needs logistic normals that each sentence has of its own; marginal_bound() "
                 "serves weights that sentences share"
@@ -207,10 +207,10 @@ class VariationalEM(GrammarLoop[ConjugateProblem | GuidedProblem, Any]):
                 found.append(float(trace.log_prob_sum() - drawn.log_prob_sum()))
         return torch.tensor(found, dtype=torch.float64)
 
-    def _guided_state(self) -> tuple[ConjugateProblem | GuidedProblem, Any]:
+    def _guided_state(self) -> tuple[LogisticNormalProblem | DirichletProblem, Any]:
         """The problem and the state, whose parameters are put into Pyro's store: the model's code asks it for them."""
         problem, state = self._present()
-        if isinstance(problem, ConjugateProblem) and problem.is_by_sentence:
+        if isinstance(problem, LogisticNormalProblem) and problem.is_by_sentence:
             raise ModelError("VariationalEM keeps no q of logistic normals that each sentence has of its own")
         problem.traced.set_parameters(state.parameters)
         self._write_parameters()
@@ -218,43 +218,47 @@ class VariationalEM(GrammarLoop[ConjugateProblem | GuidedProblem, Any]):
 
     # ------------------------------------------------------------------ an algorithm
 
-    def _prepare(self, model: Callable[[], Any]) -> ConjugateProblem | GuidedProblem:
+    def _prepare(self, model: Callable[[], Any]) -> LogisticNormalProblem | DirichletProblem:
         assert isinstance(model, partial)
-        problem: ConjugateProblem | GuidedProblem | None = None
-        if self.guided.is_factory:
-            try:
-                problem = ConjugateProblem(trace_model(model, "VariationalEM"), model, self.logistic_normals)
-            except ModelError:
-                problem = None
-        return problem or GuidedProblem(model, self.guided)
+        loop, guided, own, opened = "VariationalEM", self.guided, None, set[str]()
+        if not guided.is_factory:
+            own = partial(guided.guide, *model.args, **model.keywords)
+            opened = set(guide_sites(own)[0])
+        whole = summed_out(model, loop)
+        traced = read(whole, loop, opened=opened, logistic_normals=guided.is_factory)
+        if traced.gaussians:
+            return LogisticNormalProblem(traced, whole, self.logistic_normals)
+        if opened or any(p.is_latent for p in traced.hyperparameters.values()):
+            return GuidedProblem(traced, whole, guided, own)
+        return DirichletProblem(traced, whole, guided.steps)
 
-    def _read(self, args: Any, kwargs: Any) -> ConjugateProblem | GuidedProblem:
+    def _read(self, args: Any, kwargs: Any) -> LogisticNormalProblem | DirichletProblem:
         problem = super()._read(args, kwargs)
-        self.may_fall = isinstance(problem, GuidedProblem) and problem.is_random
+        self.may_fall = problem.is_random
         return problem
 
-    def _carry(self, old: Any, state: Any, new: ConjugateProblem | GuidedProblem) -> None:
+    def _carry(self, old: Any, state: Any, new: LogisticNormalProblem | DirichletProblem) -> None:
         """The guide and what weights are computed from begin where they were, if the new model has them."""
-        if isinstance(new, GuidedProblem):
+        if isinstance(new, DirichletProblem):
             new.traced.begin_at(state.parameters)
 
-    def _way(self, problem: ConjugateProblem | GuidedProblem, source: WeightSource) -> str:
+    def _way(self, problem: LogisticNormalProblem | DirichletProblem, source: WeightSource) -> str:
         if source.logistic_normal is not None:
             return "Newton's method"
         if not source.is_computed:
             return "closed form"
-        return "guide" if isinstance(problem, GuidedProblem) and problem.is_random else "gradient"
+        return "guide" if problem.is_random else "gradient"
 
-    def _init(self, problem: ConjugateProblem | GuidedProblem, start: Weights) -> Any:
+    def _init(self, problem: LogisticNormalProblem | DirichletProblem, start: Weights) -> Any:
         return problem.start(start, self._e_step.start(), self._count)
 
-    def _update(self, problem: ConjugateProblem | GuidedProblem, state: Any) -> tuple[Any, Info]:
+    def _update(self, problem: LogisticNormalProblem | DirichletProblem, state: Any) -> tuple[Any, Info]:
         return problem.update(state, self._count)
 
-    def _estimate(self, problem: ConjugateProblem | GuidedProblem, state: Any) -> Weights:
+    def _estimate(self, problem: LogisticNormalProblem | DirichletProblem, state: Any) -> Weights:
         return problem.estimate(state)
 
     # ------------------------------------------------------------------ states
 
-    def _like(self, problem: ConjugateProblem | GuidedProblem) -> Any:
+    def _like(self, problem: LogisticNormalProblem | DirichletProblem) -> Any:
         return replace(problem.like(), dual=self._e_step.start())

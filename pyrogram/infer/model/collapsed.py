@@ -1,43 +1,26 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""What collapsed inference shares: priors at present, the collapsed joint, and the order in which sentences come."""
+"""What collapsed inference shares: the collapsed joint, models with weights integrated out, orders of sentences."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
+from typing_extensions import Self
 
 from pyrogram.charts.trees import lengths_of
 from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
 from pyrogram.grammar import Block, Weights
 
-from .priors import present_priors
-from .structure import ModelError, Problem, SentenceSite, TracedModel
-
-
-def refuse_logistic_normals(traced: TracedModel, loop: str) -> None:
-    """Collapsing needs weights with Dirichlet priors."""
-    for source in traced.weight_sources.values():
-        if source.logistic_normal is not None:
-            raise ModelError(
-                f"{loop} cannot handle the logistic normal {source.name!r}, for only Dirichlet weights can be "
-                "integrated out; use VariationalEM"
-            )
-
-
-def current_concentrations(model: Callable[[], Any], traced: TracedModel) -> Weights:
-    """α by Dirichlet source at the parameters' present values, in the shape of the block, in float64."""
-    found: dict[str, Any] = dict(present_priors(model, traced))
-    return {
-        name: found[name].to(torch.float64).expand(source.block.shape)
-        for name, source in traced.weight_sources.items()
-        if source.concentration is not None
-    }
+from .indicators import summed_out
+from .points import PointProblem, Prior
+from .reading import read
+from .structure import ModelError, SentenceSite, TracedModel, WeightSource
 
 
 def log_dirichlet_multinomial(block: Block, counts: Tensor, alpha: Tensor) -> Tensor:
@@ -80,37 +63,6 @@ def posterior_mean(traced: TracedModel, counts: Weights, alpha: Weights, weights
     return mean
 
 
-@dataclass
-class CollapsedProblem(Problem):
-    """A problem whose weights are integrated out.
-
-    :param updates: by Sentence site, what goes through its sentences.
-    :param orders: by Sentence site, how its sentences come in batches.
-    """
-
-    updates: dict[str, CollapsedUpdates]
-    orders: dict[str, SentenceOrder]
-
-    def by_source(self, counts: Callable[[SentenceSite], Weights]) -> Weights:
-        """Counts by source, in memory of their own, from those by block of every site."""
-        total: Weights = {}
-        for site in self.traced.sentences:
-            for block, found in counts(site).items():
-                source = site.source_of_block[block]
-                total[source] = total[source] + found if source in total else found.clone()
-        return total
-
-    def order(self, site: SentenceSite, kind: str, generator: torch.Generator) -> Tensor:
-        """A permutation of the sentences of a site: ``"fixed"``, or ``"shuffled"``."""
-        order = self.orders[site.name]
-        return order.fixed if kind == "fixed" else order.shuffled(generator)
-
-    def fixed(self, weights: Mapping[str, Tensor]) -> Weights:
-        """Of weights by source, those without a prior, which are not integrated out, nor computed."""
-        sources = self.traced.weight_sources.items()
-        return {name: weights[name] for name, s in sources if s.is_point and not s.is_computed}
-
-
 class SentenceOrder:
     """In which order sentences come: those of one length together in batches, so that no chart is mostly padding.
 
@@ -137,3 +89,76 @@ class SentenceOrder:
 
     def _by_length(self, sentences: Tensor) -> Tensor:
         return sentences if self.batch_size == 1 else sentences[self.lengths[sentences].argsort(stable=True)]
+
+
+@dataclass
+class CollapsedProblem(PointProblem):
+    """A model with the Dirichlets that are weights and nothing else integrated out; all else stands at a point.
+
+    Given derivations, whose counts are f, all other parameters and latent values z have the density p(z) exp <f, log
+    w(z)> times the collapsed joint P(f | α(z)) of Eq. 4: the model with tangents in place of its sentences, without a
+    chart. Densities of latent values are those of their unconstrained coordinates.
+
+    :param updates: by Sentence site, what goes through its sentences.
+    :param orders: by Sentence site, how its sentences come in batches.
+    """
+
+    unconstrained: bool = True
+    updates: dict[str, CollapsedUpdates] = field(default_factory=dict)
+    orders: dict[str, SentenceOrder] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, model: Callable[[], Any], loop: str, batch_size: int) -> Self:
+        """Read a model, for a loop of this name.
+
+        :param batch_size: sentences of a batch.
+        :raises ModelError: for scales, which are no factors of a joint of derivations.
+        """
+        model = summed_out(model, loop)
+        problem = cls(read(model, loop, unconstrained=True), model)
+        traced = problem.traced
+        scaled = [name for name, source in traced.weight_sources.items() if source.scale != 1]
+        scaled += [site.name for site in traced.sentences if site.scale != 1]
+        if scaled:
+            raise ModelError(f"{loop} cannot handle site {scaled[0]!r}, which is scaled or masked; VariationalEM can")
+        problem.check(loop)
+        problem.updates = {s.name: s.grammar.collapsed_updates(s.words) for s in traced.sentences}
+        problem.orders = {s.name: SentenceOrder(s.words, batch_size) for s in traced.sentences}
+        problem.traced = replace(traced, reference=problem.reference(loop))
+        return problem
+
+    def check(self, loop: str) -> None:
+        """
+        :raises ModelError: for what a loop of this name cannot do.
+        """
+
+    def weights_of_each(self) -> Iterator[tuple[str, str, WeightSource]]:
+        """Sites and blocks whose weights each sentence has of its own, with their sources."""
+        for site in self.traced.sentences:
+            for block, source in self.traced.computed_blocks(site):
+                if source.per_sentence:
+                    yield site.name, block, source
+
+    def multinomials(self, counts: Weights) -> Prior:
+        """Of Dirichlets that are integrated out: log P(f | α)."""
+        sources = self.traced.weight_sources
+        return lambda name, alpha: log_dirichlet_multinomial(sources[name].block, counts[name].cpu(), alpha)
+
+    def by_source(self, counts: Callable[[SentenceSite], Weights]) -> Weights:
+        """Counts by source, in memory of their own, from those by block of every site."""
+        total: Weights = {}
+        for site in self.traced.sentences:
+            for block, found in counts(site).items():
+                source = site.source_of_block[block]
+                total[source] = total[source] + found if source in total else found.clone()
+        return total
+
+    def order(self, site: SentenceSite, kind: str, generator: torch.Generator) -> Tensor:
+        """A permutation of the sentences of a site: ``"fixed"``, or ``"shuffled"``."""
+        order = self.orders[site.name]
+        return order.fixed if kind == "fixed" else order.shuffled(generator)
+
+    def fixed(self, weights: Mapping[str, Tensor]) -> Weights:
+        """Of weights by source, those without a prior, which are not integrated out, nor computed."""
+        sources = self.traced.weight_sources.items()
+        return {name: weights[name] for name, s in sources if s.is_point and not s.is_computed}

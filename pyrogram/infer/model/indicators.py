@@ -1,11 +1,9 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Discrete latent sites that choose a grammar for each sentence: read component by component, or summed out.
+"""Discrete latent sites that choose a grammar for each sentence are summed out, as Pyro's enumeration does it.
 
-Where all weights have closed forms, a model is run once for each value of the site. Where some are computed, the site
-is summed out as Pyro's enumeration does it: one run, in which the site has all values along a dimension on the left of
-all plates. The ``Sentence`` then has the weights of all components, and is replaced by one of a
-:class:`.MixtureGrammar`.
+In one run, the site has all values along a dimension on the left of all plates. The ``Sentence`` then has the weights
+of all components, and is replaced by one of a :class:`.MixtureGrammar`.
 """
 
 from __future__ import annotations
@@ -94,33 +92,6 @@ def depth_of(nodes: Mapping[str, Any]) -> int:
     """How many dimensions the plates of a model have."""
     frames = [frame for site in nodes.values() if site["type"] == "sample" for frame in site["cond_indep_stack"]]
     return max((-frame.dim for frame in frames if frame.dim is not None), default=0)
-
-
-# ---------------------------------------------------------------------- one component
-
-
-class _Component(Messenger):
-    def __init__(self, indicator: str, k: int) -> None:
-        super().__init__()
-        self.indicator, self.k = indicator, k
-
-    def _pyro_sample(self, msg: Any) -> None:
-        if msg["name"] == self.indicator:
-            support = base_distribution(msg["fn"]).enumerate_support(expand=False)
-            msg["value"], msg["done"] = support[self.k].reshape(()), True
-
-
-def of_component(model: Any, indicator: str, k: int) -> Any:
-    """A model in which all elements have one value of an indicator."""
-
-    def component() -> Any:
-        with _Component(indicator, k):
-            return model()
-
-    return component
-
-
-# ---------------------------------------------------------------------- all of them
 
 
 def summed_out(model: Callable[[], Any], loop: str) -> Callable[[], Any]:

@@ -8,7 +8,7 @@ The log joint of the model, with its sentences replaced by their tangents, is cl
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,8 +21,8 @@ from torch.linalg import LinAlgError  # type: ignore[attr-defined]
 from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Block, Weights
 
-from .computed import computed_log_weights, coordinates, log_density
 from .priors import maximise
+from .reading import computed_log_weights, coordinates, log_density
 from .sites import base_distribution, concentration_of, is_left_out, random_state_kept
 from .structure import ModelError, Problem
 from .tangent import weighted
@@ -44,6 +44,10 @@ class Terms:
     log_jacobian: Tensor
 
 
+Prior = Callable[[str, Tensor], Tensor]
+"""Of a source and its concentrations: what multinomials that are kept in some way contribute to a log joint."""
+
+
 @dataclass
 class PointProblem(Problem):
     """A model whose parameters and latent values stand at a point: unconstrained, in ``traced.unconstrained``.
@@ -54,14 +58,15 @@ class PointProblem(Problem):
 
     unconstrained: bool = False
     _evaluated: tuple[Weights, Weights, Terms] | None = None
+    _is_constant: bool = False  # whether it is the same at all points
 
     def evaluate(self, weights: Weights, parameters: Weights) -> Terms:
-        """The model at a point, at which it is left; computed once for each.
+        """The model at a point, at which it is left; computed once for each, or once at all if it never changes.
 
         :param weights: of the sources that are not computed.
         """
         kept = self._evaluated
-        if kept is None or kept[0] is not weights or kept[1] is not parameters:
+        if kept is None or not (self._is_constant or (kept[0] is weights and kept[1] is parameters)):
             self.traced.set_parameters(parameters)
             with torch.no_grad():
                 found = self.terms(weights)
@@ -94,30 +99,38 @@ class PointProblem(Problem):
         before = self.traced.parameter_values()
         points = {n: (torch.arange(1.0, x.numel() + 1).cos() / 2).reshape(x.shape).to(x) for n, x in before.items()}
         sources = self.traced.weight_sources
-        weights = {n: s.block.uniform(s.value) for n, s in sources.items() if not (s.is_computed or s.is_constant)}
+        even = {n: s.block.uniform(s.value) for n, s in sources.items() if not (s.is_computed or s.is_constant)}
+        uneven = {
+            n: sources[n].block.normalize(w * torch.linspace(1, 2, w.numel()).to(w).reshape(w.shape))
+            for n, w in even.items()
+        }
         found = []
         try:
-            for seed in (0, 1):
+            for seed, weights in enumerate((even, even, uneven)):
+                self._evaluated = None
                 with random_state_kept(seed):
-                    terms = self.evaluate(dict(weights), points)
+                    terms = self.evaluate(weights, points)
                 tables = [*terms.log_weights.values(), *(alpha.log() for alpha in terms.alpha.values())]
                 found.append([float(terms.density), float(terms.log_jacobian), *map(_digest, tables)])
         except (ValueError, LinAlgError):  # this point is none of the model's
             return ""
         finally:
+            self._evaluated = None
             self.traced.set_parameters(before)
-        if any(a != b and not (math.isnan(a) and math.isnan(b)) for a, b in zip(*found, strict=True)):
+        if not _same(found[0], found[1]):
             raise ModelError(
                 f"{loop} needs a model that computes the same weights and densities from the same values, but this one "
                 "draws random numbers or counts its runs; put networks with dropout into eval mode"
             )
+        self._is_constant = not before and _same(found[0], found[2])
         return " ".join(f"{x:.6g}" for x in found[0])
 
-    def climb(self, weights: Weights, parameters: Weights, counts: Weights, steps: int) -> Weights:
+    def climb(self, weights: Weights, parameters: Weights, counts: Weights, steps: int, prior: Prior) -> Weights:
         """A point of no smaller log joint, in which sentences are their tangents.
 
         :param counts: expected counts by source.
         :param steps: of L-BFGS.
+        :param prior: see :meth:`objective`.
         """
         if not parameters:
             return parameters
@@ -128,31 +141,27 @@ class PointProblem(Problem):
         def objective() -> Tensor:
             terms = self.terms(weights)
             learnt.update(name for name, alpha in terms.alpha.items() if alpha.requires_grad)
-            return self.objective(terms, weights, counts, learnt)
+            return self.objective(terms, counts, prior, learnt)
 
         def value() -> Tensor:
             reached.append(self.traced.parameter_values())
             terms = self.evaluate(weights, reached[0])  # which the next E-step needs, too
-            return self.objective(terms, weights, counts, learnt)
+            return self.objective(terms, counts, prior, learnt)
 
         risen = maximise(self.traced.unconstrained, objective, steps, value)
         return reached[0] if risen else parameters
 
-    def objective(self, terms: Terms, weights: Weights, counts: Weights, learnt: Collection[str]) -> Tensor:
+    def objective(self, terms: Terms, counts: Weights, prior: Prior, learnt: Collection[str]) -> Tensor:
         """The log joint with tangents in place of sentences, up to what does not depend on the point.
 
-        :param learnt: sources whose concentrations depend on it.
+        :param prior: of a source and its concentrations: what the density of its multinomials contributes.
+        :param learnt: sources whose concentrations depend on the point.
         """
-        priors = (self.prior(name, terms.alpha[name], weights[name]) for name in sorted(learnt))
+        priors = (prior(name, terms.alpha[name]) for name in sorted(learnt))
         joint = terms.density + terms.log_jacobian + line(terms.log_weights, counts)
         return joint + sum(priors, torch.zeros(()))
 
-    def prior(self, name: str, alpha: Tensor, weights: Tensor) -> Tensor:
-        """The log density of a source that has a concentration, float64, as often as the model has it."""
-        source = self.traced.weight_sources[name]
-        return log_dirichlet_density(source.block, alpha, weights.to(alpha), source.scale, self.unconstrained)
-
-    def values(self, weights: Weights, point: Mapping[str, Tensor] | None = None) -> Weights:
+    def latents(self, weights: Weights, point: Mapping[str, Tensor] | None = None) -> Weights:
         """The values of latent sites that are no sources, at a point or the present one."""
         with torch.no_grad(), self._at(weights, point):
             nodes: dict[str, Any] = dict(poutine.trace(self.model).get_trace().nodes)
@@ -226,6 +235,11 @@ def log_dirichlet_density(
     exponents = scale * (alpha - 1) + unconstrained
     kernel = torch.where(exponents == 0, 0.0, exponents * safe_log(weights)).sum()
     return kernel + scale * (torch.lgamma(block.sums(alpha)).sum() - torch.lgamma(alpha).sum())
+
+
+def _same(one: Sequence[float], other: Sequence[float]) -> bool:
+    """Whether numbers are the same, NaN included."""
+    return all(a == b or (math.isnan(a) and math.isnan(b)) for a, b in zip(one, other, strict=True))
 
 
 def _digest(log_weights: Tensor) -> float:

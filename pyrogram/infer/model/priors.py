@@ -20,9 +20,9 @@ from torch.linalg import LinAlgError  # type: ignore[attr-defined]
 from pyrogram.distributions.gaussian import Gaussian
 from pyrogram.grammar import Block
 
+from .normals import expanded_mean
 from .sites import base_distribution, concentration_of, random_state_kept
 from .structure import TracedModel
-from .tracing import expanded_mean
 
 Priors = dict[str, Tensor | Gaussian]
 

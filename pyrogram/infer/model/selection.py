@@ -101,14 +101,12 @@ Found = Mapping[str, Selection | Computed]
 _DIFFERS = "computed from values in a way that differs from draw to draw"
 
 
-def selections(model: Callable[[], Any], indicator: str = "") -> dict[str, Found]:
+def selections(model: Callable[[], Any]) -> dict[str, Found]:
     """By Sentence site and block, the selection that the block is, or else what it is.
 
     Disturbs no random number generator.
-
-    :param indicator: a discrete site, whose probabilities count as a block of their own: ``found[name][name]``.
     """
-    first, *others = (_at_a_point(model, indicator, *point) for point in _POINTS)
+    first, *others = (_at_a_point(model, *point) for point in _POINTS)
     return {
         site: {block: _same(found, [o.get(site, {}).get(block) for o in others]) for block, found in blocks.items()}
         for site, blocks in first.items()
@@ -133,9 +131,7 @@ def _same(found: Selection | Computed, others: list[Selection | Computed | None]
     return Computed(_DIFFERS, sources, is_followed=bool(sources))
 
 
-def _at_a_point(
-    model: Callable[[], Any], indicator: str, seed: int, power: int
-) -> dict[str, dict[str, Selection | Computed]]:
+def _at_a_point(model: Callable[[], Any], seed: int, power: int) -> dict[str, dict[str, Selection | Computed]]:
     with random_state_kept(seed), torch.enable_grad():
         with _NumberingMessenger(power) as numbered:
             trace = poutine.trace(model).get_trace()
@@ -148,8 +144,6 @@ def _at_a_point(
                     block: numbered.selection(_weights(function, block), function.grammar.blocks[block])
                     for block in function.grammar.blocks
                 }
-            elif name == indicator:
-                found[name] = {name: numbered.shares(function)}
         return found
 
 
@@ -255,24 +249,6 @@ class _NumberingMessenger(Messenger):
             reached = leaves_of(weights)
             is_followed = not reached - known.keys() - self._others.keys()
             return Computed(found, frozenset(known[x] for x in reached & known.keys()), is_followed)
-        return found
-
-    def shares(self, function: Any) -> Selection | Computed:
-        """The probabilities of an indicator as all of a multinomial, or what they are instead.
-
-        ``Categorical`` has normalised them, which only values show to have changed nothing.
-        """
-        if isinstance(function, dist.Bernoulli):
-            pairs = torch.stack([1 - function.probs, function.probs], -1)
-            return self.selection(pairs, Block(pairs.shape[-1:]))
-        block = Block(function.probs.shape[-1:])
-        found = self.selection(function.probs, block)
-        probs = function.probs.detach().reshape(-1, *block.shape)
-        for own in self._sources.values():
-            value = own.value.detach()
-            if {id(own.leaf)} == leaves_of(function.probs) and value.shape == block.shape and not own.is_pair:
-                if torch.allclose(probs, value.to(probs), rtol=_SLACK * torch.finfo(probs.dtype).eps, atol=0.0):
-                    return Selection((own.name,), torch.zeros(block.shape).long(), torch.arange(len(value)), value)
         return found
 
     def _selection(self, weights: Tensor, block: Block, known: Mapping[int, str]) -> Selection | str:

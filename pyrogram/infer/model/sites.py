@@ -140,3 +140,10 @@ def constraint_of(site: Any) -> Any:
         # PyroModule and pyro.param("name") leave it to the store, which makes its constraints public nowhere else.
         constraint = pyro.get_param_store()._constraints.get(site["name"], constraint)
     return constraint
+
+
+def depends_on(result: Tensor, on: Tensor) -> bool:
+    """Whether autograd's graph leads from ``on`` to ``result``."""
+    if not (result.requires_grad and on.requires_grad):
+        return False
+    return torch.autograd.grad(result.sum(), on, retain_graph=True, allow_unused=True)[0] is not None

@@ -4,8 +4,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,21 +16,12 @@ from pyrogram.evidence import EvidenceGrammar
 from pyrogram.grammar import Block, Grammar, PackedBlock, Weights
 from pyrogram.tilt import TiltedGrammar
 
-from .mixture import MixtureGrammar
 from .selection import Computed, Found, Selection
 from .sites import block_of_site, concentration_of
 from .structure import ModelError, SentenceSite, WeightSource
 from .tied import TiedGrammar
 
 ELSEWHERE = "VariationalEM, TreeGibbs, or pyro.infer.SVI with a guide, can"
-
-
-def logistic_normal_source(name: str, site: dict[str, Any]) -> WeightSource:
-    """The source that the softmax of normal experts is."""
-    logistic_normal = site["infer"]["logistic_normal"]
-    return WeightSource(
-        name, logistic_normal.structure.blocks[logistic_normal.block], site["value"], logistic_normal=logistic_normal
-    )
 
 
 def multinomial_source(name: str, function: Any, value: Tensor) -> WeightSource:
@@ -42,36 +32,25 @@ def multinomial_source(name: str, function: Any, value: Tensor) -> WeightSource:
     return WeightSource(name, block, torch.stack([value, 1 - value], -1), concentration, probability=value)
 
 
-def selected(found: Found, site: str, block: str, loop: str) -> Selection:
-    """A block as a selection.
-
-    :raises ModelError: if it is none.
-    """
-    selection = found[block]
-    if isinstance(selection, Computed):
-        raise ModelError(
-            f"{loop} needs block {block!r} of site {site!r} to be made of entries of pyro.params, Dirichlet or Beta "
-            f"sites, logistic_normals and constants, but it is {selection.cause}; {ELSEWHERE}"
-        )
-    return selection
-
-
 class WeightReader:
     """Finds the sources of the weights of Sentence sites.
 
-    :param candidates: what weights may come from, by the id of the tensor that the model's code was given.
-    :param found: what blocks are, by site, for weights that are none of these tensors; called once.
+    :param candidates: what weights may come from.
+    :param found: what blocks are, by site.
     :param loop: the name of the loop, for messages.
-    :param computed: whether weights may be computed from anything.
+    :param reasons: of multinomials that are no candidates, why not, in words.
     """
 
     def __init__(
-        self, candidates: Mapping[int, WeightSource], found: Callable[[], dict[str, Found]], loop: str, computed: bool
+        self,
+        candidates: Iterable[WeightSource],
+        found: Mapping[str, Found],
+        loop: str,
+        reasons: Mapping[str, str],
     ) -> None:
-        self.candidates, self.loop, self.computed = candidates, loop, computed
+        self.loop, self._reasons, self._found = loop, reasons, found
         self.used: dict[str, WeightSource] = {}
-        self._by_name = {source.name: source for source in candidates.values()}
-        self._found = functools.cache(found)
+        self._by_name = {source.name: source for source in candidates}
 
     def site(self, name: str, function: Sentence, words: Tensor) -> SentenceSite:
         """A site with the sources of its blocks.
@@ -101,44 +80,20 @@ class WeightReader:
         if isinstance(grammar, EvidenceGrammar) and any(t.requires_grad for t in grammar.tables.values()):
             raise ModelError(f"{self.loop} cannot learn the evidence of site {name!r}; detach it, or {ELSEWHERE}")
 
-    def mixture(
-        self, name: str, function: Sentence, words: Tensor, indicator: str, found: Sequence[Mapping[str, Found]]
-    ) -> SentenceSite:
-        """A site each of whose sentences is of one component.
-
-        :param indicator: the site that says which.
-        :param found: by component, what blocks are, and the shares of the components.
-        """
-        self._check_fixed(name, function.observed_grammar)
-        grammar = MixtureGrammar(function.observed_grammar, indicator, len(found))
-        chosen: dict[str, WeightSource | Selection] = {
-            f"{block}[{k}]": selected({block: blocks}, name, block, self.loop)
-            for k, own in enumerate(found)
-            for block, blocks in own[name].items()
-        }
-        chosen[indicator] = selected(found[0][indicator], indicator, indicator, self.loop)
-        unknown = {x for own in chosen.values() if isinstance(own, Selection) for x in own.sources}
-        for source in sorted(unknown - self._by_name.keys()):
-            raise ModelError(f"{self.loop} cannot use {source!r} for weights of components; {ELSEWHERE}")
-        return self._tied(name, function, words, chosen, grammar)
-
     def _source(self, site: str, name: str, function: Sentence) -> WeightSource | Selection:
         """The source that a block is, if it is the whole of one, constants, or computed."""
-        block, given = function.grammar.blocks[name], function.weights
-        source = None if given is None else self.candidates.get(id(given[name]))
-        if source is not None and (source.probability is None or source.block.shape == block.shape):
-            return source
-        found = self._found()[site][name]
+        block, found = function.grammar.blocks[name], self._found[site][name]
         names = found.sources if isinstance(found, Selection) else ()
-        if self.computed and (isinstance(found, Computed) or not self._by_name.keys() >= set(names)):
+        if isinstance(found, Computed) or not self._by_name.keys() >= set(names):
             if isinstance(found, Computed) and not found.is_followed:
                 raise ModelError(
                     f"{self.loop} cannot learn block {name!r} of site {site!r}, which is {found.cause}; make "
                     "parameters known by pyro.module or pyro.param, and let gradients through"
                 )
             value = of_each(function.log_weights[name].detach(), block, function).exp()
-            return WeightSource(f"{site}.{name}", block, value, is_computed=True)
-        found = selected({name: found}, site, name, self.loop)
+            reasons = dict.fromkeys(self._reasons.get(x, "") for x in names)
+            cause = found.cause if isinstance(found, Computed) else f"made of {' and '.join(map(repr, names))}"
+            return WeightSource(f"{site}.{name}", block, value, computed_from="".join([cause, *reasons]))
         if found.constant:
             return WeightSource(f"{site}.{name}", block, found.constants, is_constant=True)
         whole = None if found.whole is None else self._by_name[found.whole]

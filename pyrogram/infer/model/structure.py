@@ -87,7 +87,7 @@ class WeightSource:
     :param per_sentence: of logistic normals inside the plate of sentences: every sentence has its own weights.
     :param probability: the p of pairs, which is the site's own value.
     :param is_constant: whether it is no site, but numbers that the model has written down.
-    :param is_computed: whether it is no site, but computed by the model's code from parameters and latent values.
+    :param computed_from: what the model's code computes it from, in words, if it is no site.
     :param scale: what the log density of its prior is multiplied by.
     """
 
@@ -99,8 +99,13 @@ class WeightSource:
     per_sentence: bool = False
     probability: Tensor | None = None
     is_constant: bool = False
-    is_computed: bool = False
+    computed_from: str = ""
     scale: float = 1.0
+
+    @property
+    def is_computed(self) -> bool:
+        """Whether it is no site, but computed by the model's code from parameters and latent values."""
+        return bool(self.computed_from)
 
     @property
     def shape(self) -> torch.Size:
@@ -159,7 +164,6 @@ class Hyperparameter:
 class TracedModel:
     """Sentences, sources of weights, normal experts, and the parameters that priors depend on.
 
-    :param density: log density of weights that are observed, which are constants, as far as it is finite.
     :param reference: numbers that tell this model from others whose sites have the same names and shapes.
     """
 
@@ -167,7 +171,6 @@ class TracedModel:
     weight_sources: dict[str, WeightSource]
     gaussians: dict[str, GaussianSite] = field(default_factory=dict)
     hyperparameters: dict[str, Hyperparameter] = field(default_factory=dict)
-    density: float = 0.0
     reference: str = ""
 
     @property
@@ -224,6 +227,12 @@ class TracedModel:
     def of_each(self, site: SentenceSite) -> bool:
         """Whether the sentences of a site have weights of their own."""
         return any(self.weight_sources[source].per_sentence for source in site.source_of_block.values())
+
+    def computed_blocks(self, site: SentenceSite) -> list[tuple[str, WeightSource]]:
+        """The blocks of a site's grammar that are computed, each with its source."""
+        own = site.sources_of_blocks().items()
+        found = [(block, self.weight_sources[name]) for block, names in own for name in names]
+        return [(block, source) for block, source in found if source.is_computed]
 
     def parameter_values(self) -> dict[str, Tensor]:
         """Copies of the unconstrained parameters that priors depend on."""

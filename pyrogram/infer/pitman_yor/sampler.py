@@ -23,17 +23,23 @@ from typing_extensions import Self
 from pyrogram.charts.pitman_yor.restaurants import Restaurants
 from pyrogram.distributions.hierarchical_pitman_yor import Density, HierarchicalPitmanYor
 from pyrogram.grammar import Weights
-from pyrogram.infer.model.sites import base_distribution, distribution_name
+from pyrogram.infer.model.sites import base_distribution, depends_on, distribution_name
 from pyrogram.infer.model.structure import ModelError
-from pyrogram.infer.model.tracing import depends_on
 from pyrogram.infer.running.arguments import same_arguments
 from pyrogram.infer.running.run import Resumable, with_history
 from pyrogram.infer.running.state import at_state, copied
 from pyrogram.infer.samplers.chain import generator_of, same_tensors
-from pyrogram.infer.samplers.hyperparameters import HyperparameterMessenger, HyperparameterPrior
 from pyrogram.infer.samplers.latent_kernels import SliceKernel
 
-from .tracing import ProcessMessenger, check_process, is_process, start_at_zero, tensors_in
+from .tracing import (
+    HyperparameterMessenger,
+    ProcessMessenger,
+    check_process,
+    is_process,
+    latent_starts,
+    start_at_zero,
+    tensors_in,
+)
 
 _ELSEWHERE = "with paths='minimal' or 'maximal', NUTS can"
 
@@ -273,7 +279,7 @@ class PitmanYorSampler(Resumable):
         """Where latent sites start, and the values of observed ones."""
         loop = type(self).__name__
         with start_at_zero(loop):
-            start = HyperparameterPrior(self.model, loop, args, kwargs).start
+            start = latent_starts(self.model, loop, args, kwargs)
             with torch.random.fork_rng(devices=[]), torch.no_grad():
                 trace = poutine.trace(self.model).get_trace(*args, **kwargs)
         values: Weights = {}

@@ -36,11 +36,10 @@ from pyrogram.infer.running.arguments import same_arguments
 from pyrogram.infer.running.run import Resumable, with_history
 from pyrogram.infer.running.state import at_state, copied
 from pyrogram.infer.samplers.chain import averages_restart, generator_of, same_tensors
-from pyrogram.infer.samplers.hyperparameters import HyperparameterMessenger, HyperparameterPrior
 from pyrogram.infer.samplers.latent_kernels import SliceKernel
 from pyrogram.printable import plural
 
-from .tracing import start_at_zero, tensors_in
+from .tracing import HyperparameterMessenger, latent_starts, start_at_zero, tensors_in
 
 
 @dataclass(frozen=True)
@@ -410,7 +409,7 @@ class SegmentationHastings(Resumable):
         """Where latent sites start, the utterances, and their distribution there."""
         loop, seen = type(self).__name__, _UtterancesMessenger()
         with start_at_zero(loop), torch.random.fork_rng(devices=[]), torch.no_grad():
-            start = HyperparameterPrior(self.model, loop, args, kwargs).start
+            start = latent_starts(self.model, loop, args, kwargs)
             with seen:
                 trace = poutine.trace(self.model).get_trace(*args, **kwargs)
         names = [found["name"] for found in seen.sites]

@@ -4,18 +4,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import torch
+from pyro import poutine
 from pyro.poutine.messenger import Messenger
 from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 from torch.distributions import biject_to
 
 from pyrogram.distributions.hierarchical_pitman_yor import HierarchicalPitmanYor
-from pyrogram.infer.model.sites import base_distribution
+from pyrogram.grammar import Weights
+from pyrogram.infer.model.sites import base_distribution, distribution_name, is_left_out
 from pyrogram.infer.model.structure import ModelError
 
 
@@ -97,3 +99,54 @@ def check_process(name: str, site: Any, loop: str) -> None:
             f"{loop} cannot handle site {name!r} with batch shape {tuple(process.batch_shape)} and values of shape "
             f"{tuple(site['value'].shape)}, or in a subsampled plate, scaled or masked: values must have shape (N,)"
         )
+
+
+def latent_starts(model: Callable[..., Any], loop: str, args: Any, kwargs: Any) -> Weights:
+    """Where latent sites start, in unconstrained coordinates, float64: at 0.
+
+    :param loop: name of the loop, for messages.
+    :raises ModelError: if one is discrete, or in a scaled plate.
+    """
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        nodes: dict[str, Any] = dict(poutine.trace(model).get_trace(*args, **kwargs).nodes)
+    starts = {}
+    for name, site in nodes.items():
+        if site["type"] != "sample" or site["is_observed"] or is_left_out(site):
+            continue
+        support, scale = site["fn"].support, torch.as_tensor(site["scale"])
+        if support.is_discrete:
+            raise ModelError(
+                f"{loop} cannot handle the discrete latent site {name!r} "
+                f"({distribution_name(base_distribution(site['fn']))}); make it observed, or sum it out"
+            )
+        if bool((scale != 1).any()) or site["mask"] is not None:
+            raise ModelError(f"{loop} cannot handle latent site {name!r} in a subsampled plate, scaled or masked")
+        starts[name] = torch.zeros_like(biject_to(support).inv(site["value"].detach()), dtype=torch.float64)
+    return starts
+
+
+class HyperparameterMessenger(Messenger):
+    """Put hyperparameters at a point, given in unconstrained coordinates, and sum their log prior."""
+
+    def __init__(self, point: Mapping[str, Tensor]) -> None:
+        super().__init__()
+        self.point, self.values = point, Weights()
+        self.terms: dict[str, Tensor] = {}
+        self.log_jacobian = torch.zeros((), dtype=torch.float64)
+
+    @property
+    def log_prior(self) -> Tensor:
+        return sum(self.terms.values(), torch.zeros((), dtype=torch.float64))
+
+    def _pyro_sample(self, msg: Any) -> None:
+        if msg["name"] not in self.point:
+            return
+        unconstrained = self.point[msg["name"]]
+        transform = biject_to(msg["fn"].support)
+        value = transform(unconstrained)
+        # At a fixed point a loop reads the model, and nothing may look as if it could be learnt.
+        self.terms[msg["name"]] = msg["fn"].log_prob(value).sum().to("cpu", torch.float64)
+        jacobian = transform.log_abs_det_jacobian(unconstrained, value).sum()
+        self.log_jacobian = self.log_jacobian + jacobian.to("cpu", torch.float64)
+        self.values[msg["name"]] = value
+        msg["value"], msg["done"] = value, True

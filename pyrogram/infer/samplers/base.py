@@ -21,7 +21,7 @@ from pyrogram.infer.loops.base import GrammarLoop
 from pyrogram.infer.model.collapsed import posterior_mean
 from pyrogram.infer.model.expected_counts import check_derivable
 from pyrogram.infer.model.start import checked
-from pyrogram.infer.model.structure import ModelError, TracedModel, WeightSource
+from pyrogram.infer.model.structure import TracedModel, WeightSource
 from pyrogram.infer.running.state import Info, at_state, copied, flatten, unflatten
 from pyrogram.tree_statistics import Statistics
 
@@ -29,7 +29,6 @@ from .averages import TreeAverages
 from .draws import log_dirichlet
 from .kernel import Kernel
 from .latent_kernels import HmcKernel, LatentKernel, NutsKernel, SliceKernel
-from .point_problem import PointTreeProblem
 from .problem import TreeProblem
 from .state import Swept, TreeState, averages_fit, fits, like
 
@@ -284,10 +283,7 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
     # ------------------------------------------------------------------ the chain
 
     def _prepare(self, model: Callable[[], Any]) -> TreeProblem:
-        try:
-            return TreeProblem.of(model, type(self).__name__, self.batch_size)
-        except ModelError:
-            return PointTreeProblem.read(model, type(self).__name__, self.batch_size)
+        return TreeProblem.read(model, type(self).__name__, self.batch_size)
 
     def _way(self, problem: TreeProblem, source: WeightSource) -> str:
         if source.concentration is not None:
@@ -340,7 +336,8 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         if not state.point:
             return state.point, state.tuning
         if self._latent_kernel is None:
-            default = "slice" if problem.hyperparameter_prior is not None else "hmc"
+            computed = any(source.is_computed for source in problem.traced.weight_sources.values())
+            default = "hmc" if computed else "slice"
             self._latent_kernel = _latent_kernel(self.kernel or default, self.burn_in)
         ordered = {name: state.point[name] for name in problem.start}  # also when it comes from a file
         density, adapt = partial(problem.density, counts), not self.burn_in or int(state.sweep) < self.burn_in

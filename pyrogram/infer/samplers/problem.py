@@ -1,81 +1,98 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""What samplers over derivations need of a model: its sentences, its priors, and hyperparameters above those."""
+"""What samplers over derivations need of a model: its sentences, and its density given their derivations."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.grammar import Weights
-from pyrogram.infer.model.collapsed import (
-    CollapsedProblem,
-    SentenceOrder,
-    current_concentrations,
-    log_collapsed_joint,
-    refuse_logistic_normals,
-)
-from pyrogram.infer.model.structure import SentenceSite, TracedModel
-from pyrogram.infer.model.tracing import trace_model
+from pyrogram.infer.model.collapsed import CollapsedProblem, log_collapsed_joint
+from pyrogram.infer.model.expected_counts import of_rows
+from pyrogram.infer.model.points import Terms
+from pyrogram.infer.model.reading import coordinates
+from pyrogram.infer.model.structure import ModelError, SentenceSite
 from pyrogram.tree_statistics import Statistics, corpus_means, tree_statistics
-
-from .hyperparameters import HyperparameterPrior
 
 
 @dataclass
 class TreeProblem(CollapsedProblem):
-    """:param hyperparameter_prior: latent sites that concentrations depend on, if there are any."""
+    """A model whose latent values, other than weights that are integrated out, are a chain's point."""
 
-    hyperparameter_prior: HyperparameterPrior | None = None
-    _alpha: tuple[Weights, Weights] | None = None
+    _at_point: tuple[Mapping[str, Tensor], Terms] | None = None
     _supports: dict[str, Any] = field(default_factory=dict)
 
-    @staticmethod
-    def of(model: Callable[[], Any], loop: str, batch_size: int) -> TreeProblem:
-        """Read a model, for a sampler of the name ``loop``."""
-        hyperparameter_prior = HyperparameterPrior(model, loop, (), {})
-        if hyperparameter_prior.start:
-            traced = trace_model(hyperparameter_prior.at(hyperparameter_prior.start), loop)
-            hyperparameter_prior.check(model, traced)
-        else:
-            traced = trace_model(model, loop)
-        refuse_logistic_normals(traced, loop)
-        updates = {s.name: s.grammar.collapsed_updates(s.words) for s in traced.sentences}
-        orders = {s.name: SentenceOrder(s.words, batch_size) for s in traced.sentences}
-        return TreeProblem(traced, model, updates, orders, hyperparameter_prior if hyperparameter_prior.start else None)
+    def check(self, loop: str) -> None:
+        for site, _, _ in self.weights_of_each() if loop != "TreeGibbs" else ():
+            raise ModelError(f"{loop} needs weights that all sentences of site {site!r} share; use TreeGibbs")
 
     @property
     def start(self) -> Weights:
         """Where latent values that are not integrated out begin, in unconstrained coordinates."""
-        return {} if self.hyperparameter_prior is None else self.hyperparameter_prior.start
+        return {n: p.unconstrained.detach() for n, p in self.traced.hyperparameters.items() if p.is_latent}
 
     def point_of(self, values: Mapping[str, Tensor]) -> Weights:
         """Unconstrained coordinates of latent values; others are left out."""
-        return {}
+        latents = {n: p for n, p in self.traced.hyperparameters.items() if p.is_latent and n in values}
+        return {n: coordinates(True)(p.constraint).inv(values[n].to(p.value)) for n, p in latents.items()}
 
     def values(self, point: Mapping[str, Tensor]) -> Weights:
         """The latent sites' own values at a point."""
-        prior = self.hyperparameter_prior
-        return {} if prior is None else prior.values(point, self.model, self.traced)
+        return self.latents({}, point)
 
     def weights(self, fixed: Weights, point: Mapping[str, Tensor]) -> Weights:
         """Weights that are not integrated out, by source.
 
         :param fixed: those that are given, or as they were.
         """
-        return fixed
+        return {**fixed, **{name: w.exp() for name, w in self.terms_at(point).log_weights.items()}}
+
+    def alpha(self, state: Any) -> Weights:
+        """Concentrations by source at the point of a state."""
+        device = next(iter(self.traced.weight_sources.values())).value.device
+        return {name: a.to(device) for name, a in self.terms_at(state.point).alpha.items()}
+
+    def density(self, counts: Weights, point: Mapping[str, Tensor]) -> Tensor:
+        """log p(z) P(x, t | z) as a function of latent values z, in unconstrained coordinates."""
+        terms = self.terms({}, point)
+        return self.objective(terms, counts, self.multinomials(counts), terms.alpha.keys())
+
+    def log_joint(self, point: Weights, counts: Weights, weights: Weights) -> Tensor:
+        """log P(x, t | z), plus the log density of latent values z, in nats; float64, shape ()."""
+        terms = self.terms_at(point)
+        return terms.density + log_collapsed_joint(self.traced, counts, terms.alpha, weights)
+
+    def terms_at(self, point: Mapping[str, Tensor]) -> Terms:
+        """The model at a point, computed once for each."""
+        if self._at_point is None or self._at_point[0] is not point:
+            with torch.no_grad():
+                self._at_point = point, self.terms({}, point)
+        return self._at_point[1]
 
     def draw(self, site: SentenceSite, log_weights: Weights, generator: torch.Generator) -> Tensor:
         """Derivations of a site, shape (N, L), independent given log weights by block."""
-        return self.updates[site.name].draw(log_weights, generator)
+        updates = self.updates[site.name]
+        if self.traced.of_each(site):  # compiled draws are from weights that all share
+            return CollapsedUpdates.draw(updates, of_rows(site, log_weights), generator)
+        return updates.draw(log_weights, generator)
 
     def counted(self, derivations: Mapping[str, Tensor]) -> Weights:
         """f by source."""
-        return self.by_source(lambda site: self.updates[site.name].counts(derivations[site.name]))
+        counts = self.by_source(lambda site: self.updates[site.name].counts(derivations[site.name]))
+        for site in self.traced.sentences:
+            if self.traced.of_each(site):
+                uniform = {n: b.uniform(torch.ones((), dtype=torch.float64)) for n, b in site.grammar.blocks.items()}
+                each = site.grammar.derivation(uniform, site.words).counts(derivations[site.name])
+                for block, source in site.source_of_block.items():
+                    if self.traced.weight_sources[source].per_sentence:
+                        counts[source] = each[block].double()
+        return counts
 
     def log_tilt(self, derivations: Mapping[str, Tensor]) -> Tensor:
         """The nats of derivations, of sites whose grammars are tilted, shape ()."""
@@ -100,29 +117,3 @@ class TreeProblem(CollapsedProblem):
             values = tree_statistics(self._supports[site.name], site.plain_words, derivations[site.name], chosen)
             found.update({f"{site.name}.{name}": mean for name, mean in corpus_means(values).items()})
         return found
-
-    def alpha(self, state: Any) -> Weights:
-        """Concentrations by source at the hyperparameters of a state."""
-        if self._alpha is None or (self.hyperparameter_prior is not None and self._alpha[0] is not state.point):
-            self.log_joint(state.point, state.counts, state.weights)
-        assert self._alpha is not None
-        return self._alpha[1]
-
-    def density(self, counts: Weights, point: Mapping[str, Tensor]) -> Tensor:
-        """log p(h) P(x, t | α(h)) as a function of latent values h, in unconstrained coordinates."""
-        assert self.hyperparameter_prior is not None
-        return self.hyperparameter_prior.density(point, self.model, self.traced, counts)[1]
-
-    def log_joint(self, point: Weights, counts: Weights, weights: Weights) -> Tensor:
-        """log P(x, t | α), plus the log density of latent values, in nats; float64, shape ()."""
-        traced = self.traced
-        if self.hyperparameter_prior is None:
-            if self._alpha is None:
-                self._alpha = point, current_concentrations(self.model, traced)
-            return log_collapsed_joint(traced, counts, self._alpha[1], weights)
-        with torch.no_grad():
-            joint, _, alpha = self.hyperparameter_prior.density(point, self.model, traced, counts)
-        device = next(iter(traced.weight_sources.values())).value.device
-        self._alpha = point, {name: a.to(device) for name, a in alpha.items()}
-        fixed = {n: s for n, s in traced.weight_sources.items() if s.is_point}
-        return joint + log_collapsed_joint(TracedModel([], fixed), counts, {}, weights)

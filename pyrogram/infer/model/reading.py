@@ -1,15 +1,17 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Models whose weights are computed: by a network, from features, from normals that the model squashes itself.
+"""What a Pyro model says about a grammar, read off one run of it.
 
-Multinomials that are weights, and nothing else, are set apart: these have closed forms. All else, parameters and
-latent values, is moved by the gradient of the log joint, in which sentences are replaced by tangents.
+A loop needs to know which observed sites are sentences, and what each block of weights is made of. Multinomials that
+are weights, and nothing else, are set apart: values of a ``pyro.param``, of a Dirichlet or Beta site, or of a logistic
+normal, whole or entry by entry (:mod:`.selection`). These have closed forms. All else, parameters and latent values, is
+moved by the gradient of the log joint, in which sentences are replaced by tangents.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,10 +23,12 @@ from pyro.poutine.messenger import Messenger
 from torch import Tensor
 from torch.distributions import biject_to, constraints, transform_to
 
-from pyrogram.charts.checks import broadcast_shapes
-from pyrogram.distributions import Sentence
+from pyrogram.charts.checks import broadcast_shapes, checked_words
+from pyrogram.distributions import Sentence, simplex_of
+from pyrogram.distributions.charted import ChartDistribution
 from pyrogram.grammar import Weights
 
+from .normals import expanded_mean, held_normals, is_logistic_normal
 from .selection import Computed, Found, leaves_of, selections
 from .sites import (
     MULTINOMIALS,
@@ -40,23 +44,32 @@ from .sites import (
     random_state_kept,
 )
 from .sources import WeightReader, multinomial_source, of_each
-from .structure import Hyperparameter, ModelError, SentenceSite, TracedModel, WeightSource
-from .tracing import check_concentrations, check_constraints, check_corpora, check_names, flat_words
+from .structure import GaussianSite, Hyperparameter, ModelError, SentenceSite, TracedModel, WeightSource
 
 
-def read_computed(
-    model: Callable[[], Any], loop: str, *, unconstrained: bool = False, opened: Collection[str] = ()
+def read(
+    model: Callable[[], Any],
+    loop: str,
+    *,
+    unconstrained: bool = False,
+    opened: Collection[str] = (),
+    logistic_normals: bool = False,
 ) -> TracedModel:
     """Run the model, without disturbing the random number generator, and say what it is.
 
     Latent values and parameters that are no sources of weights are the result's ``hyperparameters``. They begin near
     the medians of their priors.
 
+    :param loop: name of the loop, for messages.
     :param unconstrained: see :func:`coordinates`.
     :param opened: latent sites that are not to be sources, though they could be.
+    :param logistic_normals: whether these may be sources, and their Gaussian sites the result's ``gaussians``: they
+        are, if all of them can be.
     :raises ModelError: for a discrete latent site, a minibatch, or weights whose origin cannot be followed.
+    :raises ValueError: if there are no sentences, or words that a grammar does not have.
     """
-    with random_state_kept(), torch.enable_grad(), _LatentMessenger(), InitMessenger(_begin):
+    begin = expanded_mean if logistic_normals else _begin
+    with random_state_kept(), torch.enable_grad(), _LatentMessenger(), InitMessenger(begin):
         trace = poutine.trace(model).get_trace()
     nodes: dict[str, Any] = dict(trace.nodes)
     samples = {n: s for n, s in nodes.items() if s["type"] == "sample" and not is_left_out(s)}
@@ -69,10 +82,16 @@ def read_computed(
     found = selections(model)
     reached = {n: leaves_of(s["fn"].log_prob(s["value"]).sum()) for n, s in samples.items() if n not in sentences}
     _check_known(nodes, reached, loop)
-    for name in _open(candidates, samples, found, reached, opened):
+    reasons = _open(candidates, samples, found, reached, opened)
+    for name in reasons:
         del candidates[name]
-    by_value = {id(nodes[name]["value"]): source for name, (source, _) in candidates.items()}
-    reader = WeightReader(by_value, lambda: found, loop, computed=True)
+    reasons |= {name: ", a logistic normal" for name, site in nodes.items() if is_logistic_normal(site)}
+    sources = [source for source, _ in candidates.values()]
+    gaussians: dict[str, GaussianSite] = {}
+    if logistic_normals and (normals := held_normals(nodes, found, candidates.keys(), reached)) is not None:
+        gaussians = normals.gaussians
+        sources += normals.sources
+    reader = WeightReader(sources, found, loop, reasons)
     sites = [_site(reader, name, site) for name, site in sentences.items()]
     for name in reader.used.keys() & samples.keys():
         reader.used[name] = replace(reader.used[name], scale=_factor(samples[name]))
@@ -81,7 +100,7 @@ def read_computed(
     check_constraints(reader.used, {name: site for name, site in nodes.items() if is_learnt(site)}, loop)
     points = {}
     for name, site in nodes.items():
-        if name in reader.used:
+        if name in reader.used or name in gaussians:
             continue
         if is_learnt(site):
             points[name] = Hyperparameter(site["value"], leaf_of(site["value"]), constraint_of(site))
@@ -90,7 +109,7 @@ def read_computed(
     check_corpora(sites)
     if not points and all(source.is_constant for source in reader.used.values()):
         raise ModelError(f"{loop} has nothing to learn: all weights of the model are constants")
-    return TracedModel(sites, reader.used, {}, points)
+    return TracedModel(sites, reader.used, gaussians, points)
 
 
 def coordinates(unconstrained: bool) -> Callable[[Any], Any]:
@@ -100,6 +119,16 @@ def coordinates(unconstrained: bool) -> Callable[[Any], Any]:
         Otherwise a multinomial has logits, one more than it needs, up which it is easier to climb.
     """
     return biject_to if unconstrained else transform_to
+
+
+def check_corpora(sites: Sequence[SentenceSite]) -> None:
+    """
+    :raises ValueError: if there are no sentences, or words that a grammar does not have.
+    """
+    if not any(len(site.words) for site in sites):
+        raise ValueError("the corpus has no sentences; give one at least")
+    for site in sites:
+        checked_words(site.words, site.grammar.num_words)
 
 
 def computed_log_weights(trace: Any, traced: TracedModel) -> Weights:
@@ -206,6 +235,50 @@ def _site(reader: WeightReader, name: str, site: Any) -> SentenceSite:
     return replace(found, scale=float(torch.as_tensor(site["scale"]).max()))
 
 
+def flat_words(function: Sentence, value: Tensor) -> Tensor:
+    """Sentences as integers, shape (N, n), each as often as the site's log_prob has it; they know their evidence."""
+    batch = broadcast_shapes(function.batch_shape, value.shape[:-1])
+    return function.observed(value.long()).expand(*batch, value.shape[-1]).reshape(-1, value.shape[-1])
+
+
+def check_names(used: Mapping[str, WeightSource], names: Iterable[str], loop: str) -> None:
+    """
+    :raises ModelError: if a site of the model has the name of a block that is no site.
+    """
+    for name in sorted(set(names) & used.keys()):
+        if used[name].is_computed:
+            raise ModelError(
+                f"{loop} needs another name for site {name!r}, which is that of a block of a Sentence site"
+            )
+
+
+def check_concentrations(used: Mapping[str, WeightSource], loop: str) -> None:
+    """
+    :raises ModelError: if some are not positive, which Pyro refuses only where it validates.
+    """
+    for name, source in used.items():
+        alpha = source.concentration
+        if alpha is not None and not bool((alpha > 0).all()):
+            raise ModelError(
+                f"{loop} needs positive concentrations, but that of site {name!r} goes down to {float(alpha.min()):g}; "
+                "make it positive, be it by little"
+            )
+
+
+def check_constraints(used: Mapping[str, WeightSource], parameters: Mapping[str, Any], loop: str) -> None:
+    """
+    :raises ModelError: if weights are parameters of another constraint.
+    """
+    for name in used.keys() & parameters.keys():
+        found, needed = constraint_of(parameters[name]), simplex_of(used[name].block)
+        if type(found) is not type(needed) or getattr(found, "sizes", None) != getattr(needed, "sizes", None):
+            what = "constraints.simplex" if needed is constraints.simplex else "simplex_of(block)"
+            raise ModelError(
+                f"{loop} needs pyro.param {name!r} to have constraint={what}, for it is estimated as probabilities; "
+                f"its constraint is {repr(found).strip('()')}"
+            )
+
+
 def _candidates(nodes: Mapping[str, Any]) -> list[tuple[WeightSource, Tensor]]:
     """Multinomials that may be weights, and the leaves of autograd's graph behind them."""
     found = []
@@ -227,26 +300,32 @@ def _open(
     found: Mapping[str, Found],
     reached: Mapping[str, set[int]],
     opened: Collection[str],
-) -> set[str]:
-    """Candidates that are not weights alone: other sites depend on them, or weights that are computed.
+) -> dict[str, str]:
+    """Candidates that are not weights alone, each with the reason, in words, or none of use.
+
+    Other sites depend on them, or weights that are computed; or they are no weights at all.
 
     :param opened: others that are to be treated so.
     """
     blocks = [block for by_block in found.values() for block in by_block.values()]
     selected = {name for block in blocks if not isinstance(block, Computed) for name in block.sources}
-    result = {name for block in blocks if isinstance(block, Computed) for name in block.sources}
-    result |= (candidates.keys() - selected) | (candidates.keys() & opened)
+    result = {name: "" for block in blocks if isinstance(block, Computed) for name in block.sources}
+    result |= dict.fromkeys((candidates.keys() - selected) | (candidates.keys() & opened), "")
     for name, leaves in reached.items():
-        result |= {other for other, (_, leaf) in candidates.items() if other != name and id(leaf) in leaves}
+        function = base_distribution(samples[name]["fn"])
+        known = "; give derivations that are known to Sentence, as known=" * isinstance(function, ChartDistribution)
+        for other, (_, leaf) in candidates.items():
+            if other != name and id(leaf) in leaves:
+                result[other] = f", on which site {name!r} ({distribution_name(function)}) depends, too{known}"
         if math.isnan(_factor(samples[name])):
-            result.add(name)
+            result.setdefault(name, "")
     size = -1
     while len(result) > size:  # a block that is made of such a one is computed, too
         size = len(result)
         for block in blocks:
-            if not isinstance(block, Computed) and not candidates.keys() - result >= set(block.sources):
-                result |= set(block.sources)
-    return result & candidates.keys()
+            if not isinstance(block, Computed) and not candidates.keys() - result.keys() >= set(block.sources):
+                result = {**dict.fromkeys(block.sources, ""), **result}
+    return {name: reason for name, reason in result.items() if name in candidates}
 
 
 def _point(site: Any, unconstrained: bool) -> Hyperparameter:

@@ -1,13 +1,13 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Variational Bayes by coordinate ascent in closed form: Dirichlets, and the Gaussians of logistic normals."""
+"""Variational Bayes by coordinate ascent for logistic normals, beside Dirichlets."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyro.distributions as dist
@@ -16,16 +16,14 @@ from torch import Tensor
 
 from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Weights
+from pyrogram.infer.logistic_normal.factors import LogisticNormalFactors
 from pyrogram.infer.model.expected_counts import most_likely
-from pyrogram.infer.model.priors import Priors, present_priors
+from pyrogram.infer.model.priors import Priors
 from pyrogram.infer.model.structure import ModelError, Problem, TracedModel
 from pyrogram.infer.running.state import Info
 
 from .dirichlet_factors import DirichletFactors
 from .e_step import Count, Counted, ScheduledEStep
-
-if TYPE_CHECKING:
-    from pyrogram.infer.logistic_normal.factors import LogisticNormalFactors
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,7 @@ class LogisticNormalOptions:
 
 
 @dataclass(frozen=True)
-class VariationalState:
+class LogisticNormalState:
     """q, and what is estimated.
 
     :param weights: of sources that have no prior: ``pyro.param`` sites and constants.
@@ -98,30 +96,30 @@ class VariationalState:
     dual: Weights = field(default_factory=dict)
 
 
-class ConjugateProblem(Problem):
-    """A model all of whose factors of q have closed forms, or Newton's method.
+class LogisticNormalProblem(Problem):
+    """A model whose logistic normals are moved by Newton's method; its Dirichlets have closed forms.
 
     :raises ModelError: for weights of each sentence that serve two Sentence sites.
     """
+
+    is_random = False
 
     def __init__(self, traced: TracedModel, model: Callable[[], Any], options: LogisticNormalOptions) -> None:
         super().__init__(traced, model)
         _check(traced)
         self.options, self.dirichlets = options, DirichletFactors(traced)
-        #: None for a model without logistic normals, which has no use for any of their code
-        self.normals: LogisticNormalFactors | None = None
-        if traced.gaussians:
-            from pyrogram.infer.logistic_normal.factors import LogisticNormalFactors
-
-            self.normals = LogisticNormalFactors(traced, model, options.e_step.tolerance, options.averaging)
+        self.normals = LogisticNormalFactors(traced, model, options.e_step.tolerance, options.averaging)
         self._prior: tuple[Weights, Priors] | None = None
+
+    def draw(self) -> None:
+        """Latent values without a closed form there are none."""
 
     @property
     def is_by_sentence(self) -> bool:
         """Whether there are logistic normals that each sentence has of its own."""
         return any(source.per_sentence for source in self.traced.weight_sources.values())
 
-    def start(self, weights: Weights, dual: Weights, count: Count) -> VariationalState:
+    def start(self, weights: Weights, dual: Weights, count: Count) -> LogisticNormalState:
         """The first q of Dirichlets is that of an E-step under the initial weights.
 
         :param weights: by source.
@@ -129,61 +127,50 @@ class ConjugateProblem(Problem):
         :param count: the E-step over derivations.
         """
         traced, normals = self.traced, self.normals
-        experts = {} if normals is None else normals.start(weights)
+        experts = normals.start(weights)
         parameters = traced.parameter_values()
         prior, posterior = self.prior(parameters), Weights()
         if self.dirichlets.blocks:
             log_weights = {name: safe_log(w) for name, w in weights.items()}
-            if normals is None:
-                found = count(traced, log_weights, dual)
-                counts, dual = found.counts, found.dual
-            else:
-                _, counts = normals.e_step(prior, experts, log_weights, rounds=1)
+            _, counts = normals.e_step(prior, experts, log_weights, rounds=1)
             posterior = self.dirichlets.update(prior, counts)
-            if normals is None:
-                parameters = self.learn(prior, posterior, parameters)
         points = {name: weights[name] for name, source in traced.weight_sources.items() if source.is_point}
-        return VariationalState(points, posterior, experts, parameters, torch.tensor(0), dual)
+        return LogisticNormalState(points, posterior, experts, parameters, torch.tensor(0), dual)
 
-    def update(self, state: VariationalState, count: Count) -> tuple[VariationalState, Info]:
+    def update(self, state: LogisticNormalState, count: Count) -> tuple[LogisticNormalState, Info]:
         """An iteration."""
         dirichlets, normals = self.dirichlets, self.normals
         prior, found = self.e_step(state, count)
         counts = found.counts
         # The rest of q, and the M-step.
         posterior = dirichlets.update(prior, counts)
-        if normals is not None:
-            normals.q.update_corpus(counts)
+        normals.q.update_corpus(counts)
         parameters = self.learn(prior, posterior, state.parameters)
-        experts = {} if normals is None else normals.numbers()
+        experts = normals.numbers()
         weights = most_likely(self.traced, counts, state.weights)
-        new = VariationalState(weights, posterior, experts, parameters, state.iteration + 1, found.dual)
+        new = LogisticNormalState(weights, posterior, experts, parameters, state.iteration + 1, found.dual)
         return new, Info(found.objective)
 
-    def e_step(self, state: VariationalState, count: Count) -> tuple[Priors, Counted]:
+    def e_step(self, state: LogisticNormalState, count: Count) -> tuple[Priors, Counted]:
         """Derivations under E_q[log w], in turn with the experts of their sentences: priors; the bound, with counts.
 
         The experts are moved in the memory of ``normals``; the numbers of the state stay.
         """
-        traced, normals = self.traced, self.normals
-        prior = self.prior(state.parameters)
+        normals, prior = self.normals, self.prior(state.parameters)
         log_weights = {name: safe_log(w) for name, w in state.weights.items()}
         log_weights |= self.dirichlets.expected_logs(state.posterior)
-        if normals is None:
-            found = count(traced, log_weights, state.dual)
-        else:
-            options, iteration = self.options.e_step, int(state.iteration)
-            restarts = options.restarts if iteration % options.restart_every == 0 else 0
-            starts = normals.other_starts(restarts, iteration)
-            bound, counts = normals.e_step(prior, state.experts, log_weights, options.rounds, starts)
-            found = Counted(bound + normals.negative_kl(), counts)
+        options, iteration = self.options.e_step, int(state.iteration)
+        restarts = options.restarts if iteration % options.restart_every == 0 else 0
+        starts = normals.other_starts(restarts, iteration)
+        bound, counts = normals.e_step(prior, state.experts, log_weights, options.rounds, starts)
+        found = Counted(bound + normals.negative_kl(), counts, state.dual)
         bound = found.objective
         for divergence in self.dirichlets.divergences(state.posterior, prior):
             bound -= divergence
         return prior, replace(found, objective=bound)
 
     def importance_weights(
-        self, state: VariationalState, num_draws: int, seed: int, *, of_q: bool
+        self, state: LogisticNormalState, num_draws: int, seed: int, *, of_q: bool
     ) -> tuple[Tensor, Tensor]:
         """log p(sentence, experts) - log r(experts) by draw and sentence; the bound of each sentence; after an E-step.
 
@@ -197,37 +184,35 @@ class ConjugateProblem(Problem):
                     f"importance weights of sentences need weights that are each sentence's own, but {name!r} is drawn "
                     "once for all; make it a pyro.param, or draw all weights once and use marginal_bound()"
                 )
-        assert normals is not None
         self.e_step(state, partial(ScheduledEStep(), step=0))
         tables = {name: safe_log(w) for name, w in state.weights.items()}
         generator, sites = np.random.default_rng(seed), self.traced.sentences
         weights = [normals.q.log_importance_weights(s, tables, num_draws, generator, of_q) for s in sites]
         return torch.cat(weights, 1), torch.cat([normals.q.sentence_bounds(s, tables) for s in sites])
 
-    def estimate(self, state: VariationalState) -> Weights:
+    def estimate(self, state: LogisticNormalState) -> Weights:
         """The point estimate of weights by source."""
         estimate = {**state.weights, **self.dirichlets.means(state.posterior)}
         for name, source in self.traced.weight_sources.items():
-            if source.logistic_normal is not None and self.normals is not None:
+            if source.logistic_normal is not None:
                 mean = self.normals.mean(name, self.prior(state.parameters), state.experts).to(source.value)
                 exponentiated = self.options.point_estimate == "exp"
                 estimate[name] = mean.exp() if exponentiated else source.block.softmax(mean)
         return estimate
 
-    def posterior(self, state: VariationalState) -> dict[str, dist.TorchDistribution]:
+    def posterior(self, state: LogisticNormalState) -> dict[str, dist.TorchDistribution]:
         """q by latent site: of Dirichlets, and of Gaussians that are drawn once for the corpus."""
         found = self.dirichlets.posterior(state.posterior)
-        if self.normals is not None:
-            found |= self.normals.posterior(self.prior(state.parameters), state.experts)
+        found |= self.normals.posterior(self.prior(state.parameters), state.experts)
         return found
 
-    def like(self) -> VariationalState:
+    def like(self) -> LogisticNormalState:
         """A state with the names and shapes that all have."""
         sources, normals = self.traced.weight_sources, self.normals
-        return VariationalState(
+        return LogisticNormalState(
             weights={name: s.value for name, s in sources.items() if s.is_point},
             posterior={name: sources[name].value for name in self.dirichlets.blocks},
-            experts={} if normals is None else normals.q.state(),
+            experts=normals.q.state(),
             parameters=self.traced.unconstrained,
             iteration=torch.tensor(0),
         )
@@ -236,8 +221,7 @@ class ConjugateProblem(Problem):
         """The priors at the parameters of a state; computed once for each."""
         if self._prior is None or self._prior[0] is not parameters:
             self.traced.set_parameters(parameters)
-            prior = present_priors(self.model, self.traced) if self.normals is None else self.normals.prior()
-            self._prior = parameters, prior
+            self._prior = parameters, self.normals.prior()
         return self._prior[1]
 
     def learn(self, prior: Priors, posterior: Weights, parameters: Weights) -> Weights:
@@ -246,10 +230,7 @@ class ConjugateProblem(Problem):
             return parameters
         self.traced.set_parameters(parameters)
         expected_logs = self.dirichlets.expected_logs(posterior)
-        if self.normals is None:
-            self.dirichlets.learn(self.model, expected_logs)
-        else:
-            self.normals.learn(prior, expected_logs)
+        self.normals.learn(prior, expected_logs)
         return self.traced.parameter_values()
 
 

@@ -1,0 +1,94 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Logistic normals that are weights, and nothing else: their Gaussians have a q that Newton's method moves."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from pyro.infer.autoguide.initialization import init_to_median
+from torch import Tensor
+
+from .selection import Computed, Found
+from .sites import is_learnt, is_left_out, leaf_of
+from .structure import GaussianSite, WeightSource
+
+
+@dataclass(frozen=True)
+class Normals:
+    """The logistic normals of a model, and the Gaussian sites that they are made of."""
+
+    sources: list[WeightSource]
+    gaussians: dict[str, GaussianSite]
+
+
+def held_normals(
+    nodes: Mapping[str, Any], found: Mapping[str, Found], multinomials: Collection[str], reached: Mapping[str, set[int]]
+) -> Normals | None:
+    """The logistic normals of a model, if they can all have a q that Newton's method moves.
+
+    All weights then are made of logistic normals and other multinomials. Nothing else is latent, scaled or masked; only
+    priors have densities that depend on something, which is a parameter; and there are no parameters but these.
+
+    :param found: what blocks are made of, by site.
+    :param multinomials: other sources.
+    :param reached: by site, the ids of the leaves that its density depends on.
+    """
+    latent = {n: s for n, s in nodes.items() if s["type"] == "sample" and not s["is_observed"] and not is_left_out(s)}
+    made = {n: s for n, s in nodes.items() if is_logistic_normal(s)}
+    gaussians = {n: s for n, s in latent.items() if "gaussian" in s["infer"]}
+    needed = {x for s in made.values() for x in s["infer"]["logistic_normal"].sites.values()}
+    whole = {block.whole for own in found.values() for block in own.values() if not isinstance(block, Computed)}
+    selected = {x for own in found.values() for b in own.values() if not isinstance(b, Computed) for x in b.sources}
+    computed = any(isinstance(block, Computed) for own in found.values() for block in own.values())
+    if not made or computed or not made.keys() <= selected <= {*made, *multinomials}:
+        return None
+    for name in made.keys() - whole:  # its entries are tied, which those of each sentence cannot be
+        normal = made[name]["infer"]["logistic_normal"]
+        if made[name]["value"].shape != normal.structure.blocks[normal.block].shape:
+            return None
+    if gaussians.keys() != needed or latent.keys() - gaussians.keys() - set(multinomials):
+        return None
+    sites = [s for s in nodes.values() if s["type"] == "sample" and not is_left_out(s)]
+    if any(s["mask"] is not None or bool((torch.as_tensor(s["scale"]) != 1).any()) for s in sites):
+        return None
+    parameters = {id(leaf_of(s["value"])) for n, s in nodes.items() if is_learnt(s) and n not in multinomials}
+    priors = {n: leaves - {id(nodes[n]["value"])} for n, leaves in reached.items()}
+    if any(leaves - parameters if n in latent else leaves for n, leaves in priors.items()):
+        return None
+    if parameters - set().union(*priors.values()):
+        return None
+    for site in made.values():
+        normal = site["infer"]["logistic_normal"]
+        for family, name in normal.sites.items():
+            if len(gaussians[name]["infer"]["gaussian"].shape) > len(normal.structure.experts[family].shape):
+                return None  # a mean for each element of a plate
+    sources = [logistic_normal_source(name, site) for name, site in made.items()]
+    return Normals(sources, {n: GaussianSite(n, s["infer"]["gaussian"], s["value"]) for n, s in gaussians.items()})
+
+
+def is_logistic_normal(site: Any) -> bool:
+    """Whether a site's value is the softmax of normal experts."""
+    return site["type"] == "sample" and "logistic_normal" in site["infer"]
+
+
+def logistic_normal_source(name: str, site: dict[str, Any]) -> WeightSource:
+    """The source that the softmax of normal experts is."""
+    made = site["infer"]["logistic_normal"]
+    return WeightSource(name, made.structure.blocks[made.block], site["value"], logistic_normal=made)
+
+
+def expanded_mean(site: Any) -> Tensor:
+    """The mean of a Gaussian site, in the shape of a draw: a view, however many sentences there are.
+
+    Of another site its median.
+    """
+    if "gaussian" not in site["infer"]:
+        discrete = site["fn"].support.is_discrete
+        value: Tensor = site["fn"].sample() if discrete else init_to_median(site)
+        return value
+    loc: Tensor = site["infer"]["gaussian"].loc
+    return loc.expand(site["fn"].batch_shape + site["fn"].event_shape)
