@@ -26,13 +26,14 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts.checks import checked_words
+from pyrogram.event_map import by_block, joined, num_events
 
 from .collapsed_checks import check_batches, check_corpus_counts, check_temperature, check_weights
 
 if TYPE_CHECKING:
     from pyrogram.grammar import Block, Grammar
 
-__all__ = ["CollapsedUpdates", "CorpusCounts", "SentenceCounts", "Weights", "sums_of_entries"]
+__all__ = ["CollapsedUpdates", "CorpusCounts", "SentenceCounts", "Weights"]
 
 Weights = dict[str, Tensor]
 SentenceCounts = dict[str, Tensor]
@@ -63,26 +64,6 @@ class CorpusCounts:
         return list(found.values())
 
 
-def sums_of_entries(
-    counts: Mapping[str, Tensor], sources: Mapping[str, Block], entries: Mapping[str, Tensor]
-) -> Weights:
-    """Counts of events, ``(*batch, *block.shape)`` by block, summed over those of each entry, by source.
-
-    :param entries: by block, the entry of each event: an index into all sources, flattened and one after the other.
-    """
-    sizes = [block.shape.numel() for block in sources.values()]
-    total: Tensor | None = None
-    for name, own in entries.items():
-        given = counts[name]
-        batch = given.shape[: given.dim() - own.dim()]
-        if total is None:
-            total = given.new_zeros(*batch, sum(sizes))
-        total = total.index_add(-1, own.to(given.device).flatten(), given.reshape(*batch, -1))
-    assert total is not None
-    parts = zip(sources.items(), total.split(sizes, -1), strict=True)
-    return {name: part.unflatten(-1, block.shape) for (name, block), part in parts}
-
-
 class CollapsedUpdates:
     """Sweeps over sentences for any grammar, a few sentences at a time, in plain torch.
 
@@ -107,15 +88,13 @@ class CollapsedUpdates:
             raise ValueError(f"words must have shape (N, n), one row for each sentence, not {tuple(words.shape)}")
         self.grammar, self.words = grammar, words
         self.blocks: Mapping[str, Block] = grammar.blocks
-        ends = torch.tensor([block.shape.numel() for block in self.blocks.values()]).cumsum(0).tolist()
-        self._slices = {n: slice(a, b) for n, a, b in zip(self.blocks, [0, *ends], ends, strict=False)}
-        self._size = ends[-1]
+        self._size = num_events(self.blocks)
 
     def tied(self, grammar: Grammar, entries: Mapping[str, Tensor]) -> CollapsedUpdates | None:
         """The same sweeps, but of a grammar over the sources of this one's weights.
 
         :param grammar: its blocks are the sources.
-        :param entries: by block of this grammar, the entry of each event, see :func:`sums_of_entries`.
+        :param entries: by block of this grammar, the entry of each event, see :func:`.sums_of_entries`.
         :returns: None, if the sweeps of this grammar cannot count entries. Those in plain torch do without.
         """
         return None
@@ -429,10 +408,10 @@ class CollapsedUpdates:
         return total
 
     def _flat(self, counts: Mapping[str, Tensor]) -> Tensor:
-        return torch.cat([counts[n].flatten(1) for n in self.blocks], 1)
+        return joined(counts, self.blocks)
 
     def _by_block(self, flat: Tensor) -> Weights:
-        return {n: flat[..., s].unflatten(-1, self.blocks[n].shape) for n, s in self._slices.items()}
+        return by_block(flat, self.blocks)
 
     def _dense(self, sentence_counts: SentenceCounts, sentences: Tensor) -> Tensor:
         flat = sentence_counts["values"].new_zeros(len(sentences), self._size)

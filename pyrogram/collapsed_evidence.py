@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from .collapsed import CollapsedUpdates, CorpusCounts, SentenceCounts, Weights, sums_of_entries
+from .collapsed import CollapsedUpdates, CorpusCounts, SentenceCounts, Weights
 from .collapsed_checks import check_sentences, check_weights
+from .event_map import sums_of_entries
 
 if TYPE_CHECKING:
     from .evidence import EvidenceGrammar

@@ -25,6 +25,7 @@ from pyrogram.printable import plural
 
 from .collapsed import CollapsedUpdates
 from .collapsed_evidence import EvidenceUpdates
+from .event_map import by_block, joined, num_events
 from .grammar import Block, Grammar, Known, SentenceMultinomials, TooLong, Weights, checked_inputs, logarithms
 
 __all__ = ["EvidenceGrammar", "Parts", "digest_of"]
@@ -305,17 +306,14 @@ class EvidenceGrammar(Grammar):
 
     def _log_weights_of(self, parts: Parts, log_weights: Mapping[str, Tensor]) -> Tensor:
         """Log weights of the known derivations, shape ``(W,)``; -inf, with gradient zero, where there is none."""
-        tables = [log_weights[name].reshape(-1) for name in self.blocks]
-        flat = torch.cat([*tables, tables[0].new_zeros(1)])
+        flat = torch.nn.functional.pad(joined(log_weights, self.blocks), (0, 1))
         total = flat[parts.index.to(flat.device)].sum(-1) + parts.log_bonus.to(flat)
         return torch.where(total.detach() == -torch.inf, -torch.inf, total)
 
     def count(self, events: Tensor) -> Weights:
         """How often each event is among these, which are numbered through all blocks, in float64."""
-        sizes = [block.shape.numel() for block in self.blocks.values()]
-        flat = torch.bincount(events[events >= 0], minlength=sum(sizes)).double()
-        parts = zip(self.blocks.items(), flat.split(sizes), strict=True)
-        return {name: part.reshape(block.shape) for (name, block), part in parts}
+        flat = torch.bincount(events[events >= 0], minlength=num_events(self.blocks)).double()
+        return by_block(flat, self.blocks)
 
     def admits(self, words: Tensor) -> Tensor:
         """Whether some derivation of each sentence, whatever its weight, agrees with the evidence, bool, ``batch``."""

@@ -30,14 +30,14 @@ from .annotation_numba import GREATEST
 
 __all__ = ["Layout", "collapsed_vb", "expect", "make_layout", "of_trees", "total"]
 
-_FAR = 1e300  # below zero, for counts that shall not count
+_UNCOUNTED = -np.inf  # the count of what has a given weight: it stays so, whatever is added
 
 
 def expect(layout: Layout, weights: Any, out: Any) -> tuple[Any, Any]:
     """Write own counts under given weights, shape ``(R,)``, over zeros; returns log Z and entropy of each tree."""
-    cells = np.full(8 * layout.cells.size, -_FAR)
+    cells = np.full(8 * layout.cells.size, _UNCOUNTED)
     inside = sums_in_cells(layout, np.zeros_like(cells), np.inf)
-    totals = np.stack([np.where(np.isinf(inside), 0.0, -_FAR), np.maximum(inside, 1.0)])
+    totals = np.stack([np.where(np.isinf(inside), 0.0, _UNCOUNTED), np.maximum(inside, 1.0)])
     order = np.arange(len(layout.trees.lengths))
     return _run(layout, cells, to_cells(layout, weights, 1.0), totals, out, out, order, len(order))
 

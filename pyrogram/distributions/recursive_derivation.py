@@ -14,6 +14,7 @@ from torch.distributions.kl import register_kl
 
 from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size
 from pyrogram.charts.trees import has_cycle
+from pyrogram.event_map import by_block, joined
 from pyrogram.grammar import Weights, checked_inputs
 from pyrogram.operators import captured, object_of
 
@@ -157,7 +158,7 @@ class RecursiveDerivation(ChartDistribution):
 
     def marginals(self) -> Tensor:
         """How often each event is expected, shape ``(*batch_shape, R)``: expected counts in the order of events."""
-        return self._joined(self.expected_counts())
+        return joined(self.expected_counts(), self.grammar.blocks)
 
     def entropy(self) -> Tensor:
         """Entropy in nats, shape ``batch_shape``; 0 for a sentence without any derivation."""
@@ -179,12 +180,6 @@ class RecursiveDerivation(ChartDistribution):
             product = c * torch.where(c > 0, v, torch.zeros_like(c))
             parts.append(product.flatten(product.dim() - len(block.shape)).sum(-1))
         return torch.stack(parts).sum(0)
-
-    def _joined(self, values: Mapping[str, Tensor]) -> Tensor:
-        """Values (..., *shape) by block, as (..., R)."""
-        flat = [values[n].flatten(values[n].dim() - len(b.shape)) for n, b in self.grammar.blocks.items()]
-        batch = broadcast_shapes(*(v.shape[:-1] for v in flat))
-        return torch.cat([v.expand(*batch, v.shape[-1]) for v in flat], -1)
 
     # ------------------------------------------------------------------ values
 
@@ -219,7 +214,7 @@ class RecursiveDerivation(ChartDistribution):
 
     def _score_of(self, value: Tensor) -> Tensor:
         """The log weight of derivations, without factors of evidence."""
-        ids, w = value.long(), self._joined(self.log_weights)
+        ids, w = value.long(), joined(self.log_weights, self.grammar.blocks)
         index = ids.clamp_min(0)
         if w.dim() == 1:
             picked = w[index]
@@ -236,12 +231,10 @@ class RecursiveDerivation(ChartDistribution):
         ids, R = value.long(), self.grammar.num_events
         if not bool(((ids >= -1) & (ids < R)).all()):
             raise ValueError(f"values must be rows of events, 0..{R - 1}, and then -1, but some are not")
-        dtype = self._joined(self.log_weights).dtype
+        dtype = joined(self.log_weights, self.grammar.blocks).dtype
         counts = torch.zeros(*ids.shape[:-1], R, dtype=dtype, device=ids.device)
         counts.scatter_add_(-1, ids.clamp_min(0), (ids >= 0).to(dtype))
-        sizes = [block.shape.numel() for block in self.grammar.blocks.values()]
-        parts = zip(self.grammar.blocks.items(), counts.split(sizes, -1), strict=True)
-        return {name: c.unflatten(-1, block.shape) for (name, block), c in parts}
+        return by_block(counts, self.grammar.blocks)
 
     def item_counts(self, value: Tensor, *names: str) -> dict[str, Tensor]:
         """How often items, or events of blocks, are at each place of given derivations, float64, by name.
@@ -312,7 +305,7 @@ class RecursiveDerivation(ChartDistribution):
 
     def parts(self, value: Tensor) -> Tensor:
         """How often each event is in given rows, in the shape of :meth:`marginals`."""
-        return self._joined(self.counts(value))
+        return joined(self.counts(value), self.grammar.blocks)
 
     @traceable
     def sample(self, sample_shape: Any = ()) -> Tensor:

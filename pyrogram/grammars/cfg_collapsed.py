@@ -13,6 +13,7 @@ from pyrogram.charts.cfg_batch import Batch
 from pyrogram.charts.cfg_rules import Matches, longest
 from pyrogram.collapsed_checks import check_trees
 from pyrogram.distributions.constraints import LeftmostDerivations
+from pyrogram.event_map import NEVER, ONE, EventMap
 
 from .recursive_collapsed import Plan, RecursiveUpdates
 
@@ -34,7 +35,7 @@ class CFGUpdates(RecursiveUpdates):
         :param matches: of the words, with the spans that are forbidden.
         :returns: None, if there is no compiled code for the rules, or there are too many places for words.
         """
-        batch, block = Batch(grammar.table, matches), grammar.blocks["rules"]
+        batch = Batch(grammar.table, matches)
         program, R = batch.program.program, grammar.table.num_events
         count = sum(int(np.prod(places.shape)) for places in batch.places.values())
         if not program.in_many or count > _MOST_PLACES:
@@ -46,12 +47,12 @@ class CFGUpdates(RecursiveUpdates):
         given = {}
         if matches.forbidden is not None and batch.form.has_x:
             given["bonus.X"] = np.exp(batch.allowed)
-        shapes, numbers = _numbers_of_rules({_RULES: np.arange(R + 1), **batch.kinds.events}, _owners(block))
+        others = np.concatenate([np.arange(R), [ONE, NEVER]])  # of R and R + 1, which are no rules
+        tables = {name: others[own] for name, own in {_RULES: np.arange(R + 1), **batch.kinds.events}.items()}
         return Plan(
             *(grammar, words, program, batch.sizes, batch.lists, given),
-            shapes=shapes,
             located=located,
-            renumbered=numbers,
+            events=EventMap(grammar.blocks, tables),
             sums=batch.sums.program,
         )
 
@@ -66,33 +67,7 @@ class CFGUpdates(RecursiveUpdates):
         return np.pad(trees.numpy(), ((0, 0), (0, width - trees.shape[1])), constant_values=-1)
 
     def _move(self, trees: Tensor, rows: Any, positions: Any, accepted: Any) -> None:
-        rules = np.where(rows < 0, -1, self._plan.renumbered[rows])
-        rules[rules >= self._base.table.num_events] = -1
+        events = np.concatenate([table.reshape(-1) for table in self._plan.elements.tables.values()])
+        rules = np.where(rows < 0, -1, events[rows])
         order = np.argsort(rules < 0, axis=1, kind="stable")[:, : trees.shape[1]]
         trees.numpy()[accepted] = np.take_along_axis(rules, order, 1)[accepted]
-
-
-def _owners(block: Any) -> Any:
-    """The multinomial of each event, and two that there are not: of the event of weight one, and of nothing."""
-    owner = block.owner.numpy()
-    return np.concatenate([owner, [owner.max() + 1] * 2])
-
-
-def _numbers_of_rules(tables: dict[str, Any], owners: Any) -> tuple[dict[str, tuple[int, ...]], Any]:
-    """Shapes of tables of events, and the numbers of the grammar by those of the program.
-
-    :param tables: by name, the event of each element: R for weight one and no event, R + 1 for no rule.
-    :param owners: see :func:`_owners`.
-    """
-    R = len(owners) - 2
-    padding = R + owners.max()
-    events = np.concatenate([np.arange(R), [padding, padding + 1]])
-    shapes, numbers, sums = {}, [], []
-    for name, own in tables.items():
-        rows = own.reshape(-1, own.shape[-1])
-        first = np.take_along_axis(rows, (rows <= R).argmax(1)[:, None], 1)  # of rules, if there are any in the row
-        is_row = own.ndim > 1 and (owners[np.where(rows <= R, rows, first)] == owners[first]).all()
-        shapes[name] = own.shape if is_row else (*own.shape, 1)
-        numbers.append(events[own.reshape(-1)])
-        sums.append(R + owners[first[:, 0] if is_row else own.reshape(-1)])
-    return shapes, np.concatenate([*numbers, *sums, [padding, padding + 1]]).astype(np.int32)

@@ -10,15 +10,10 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts.trees import over_valences
-from pyrogram.grammar import Weights
+from pyrogram.event_map import num_events
 
 if TYPE_CHECKING:
     from .dmv import DMV
-
-
-def num_events(grammar: DMV) -> int:
-    """Of all blocks; also the number of what is no event."""
-    return sum(block.shape.numel() for block in grammar.blocks.values())
 
 
 def dense_arcs(grammar: DMV, words: Tensor) -> Tensor:
@@ -29,9 +24,9 @@ def dense_arcs(grammar: DMV, words: Tensor) -> Tensor:
     attach = V + (row[..., None] * S + torch.arange(S, device=words.device)) * V + words[:, None, :, None]
     real = words >= 0
     no_arc = ~(real[:, :, None] & real[:, None, :]) | (place == place[:, None])
-    attach = attach.masked_fill(no_arc[..., None], num_events(grammar))
-    root = torch.where(real, words, num_events(grammar))[:, None, :, None].expand(-1, 1, -1, S)
-    found = torch.nn.functional.pad(torch.cat([root, attach], 1), (0, 0, 1, 0), value=num_events(grammar))
+    attach = attach.masked_fill(no_arc[..., None], num_events(grammar.blocks))
+    root = torch.where(real, words, num_events(grammar.blocks))[:, None, :, None].expand(-1, 1, -1, S)
+    found = torch.nn.functional.pad(torch.cat([root, attach], 1), (0, 0, 1, 0), value=num_events(grammar.blocks))
     return found if grammar.valence_attach else found[..., 0]
 
 
@@ -42,7 +37,7 @@ def events_of(grammar: DMV, arcs: Tensor, stops: Tensor, words: Tensor) -> tuple
     :param stops: how often heads stop, shape ``(B, n+1, 2, S)``.
     :param words: shape ``(B, n)``, padded with -1.
     """
-    numbers, nothing, S = grammar.arc_numbers(words), num_events(grammar), grammar.num_valences
+    numbers, nothing, S = grammar.arc_numbers(words), num_events(grammar.blocks), grammar.num_valences
     of_arcs = arcs if grammar.valence_attach else over_valences(arcs)
     real, place = words >= 0, torch.arange(words.shape[-1], device=words.device)
     within = arcs[:, 1:, 1:] * (real[:, :, None] & real[:, None, :])[..., None]
@@ -62,10 +57,3 @@ def add_counts(grammar: DMV, total: Tensor, arcs: Tensor, stops: Tensor, words: 
     """
     numbers, values = events_of(grammar, arcs, stops, words)
     total.index_add_(0, numbers.flatten(), values.to(total).flatten())
-
-
-def by_block(grammar: DMV, flat: Tensor) -> Weights:
-    """Counts of events by number, shape ``(*batch, events + 1)``, by block."""
-    sizes = [block.shape.numel() for block in grammar.blocks.values()]
-    parts = zip(grammar.blocks.items(), flat.split([*sizes, 1], -1), strict=False)
-    return {name: part.reshape(*part.shape[:-1], *block.shape) for (name, block), part in parts}

@@ -14,6 +14,7 @@ from pyrogram.charts import hmm
 from pyrogram.charts.trees import lengths_of
 from pyrogram.collapsed_checks import check_trees
 from pyrogram.distributions.state_sequence import States
+from pyrogram.event_map import EventMap
 
 from .recursive_collapsed import Plan, RecursiveUpdates
 
@@ -32,11 +33,18 @@ class HMMUpdates(RecursiveUpdates):
         :param bonus: factors of states, an array of shape ``(N, n + 1, K)``, words from 1 on, float64; None: none.
         """
         K, V = grammar.num_states, grammar.num_words
-        shapes = {"initial": (K,), "transition": (K, K), "end": (K, 1), "emission": (K, V)}
+        tables = EventMap.of_blocks(grammar.blocks).tables
+        moves = tables["transition"]  # into a state, or to the end
+        own = {
+            "initial": tables["initial"],
+            "transition": moves[:, :K],
+            "end": moves[:, K:],
+            "emission": tables["emission"],
+        }
         given = {} if bonus is None else {"bonus": bonus}
         program = hmm.program(evidence=bool(given)).program
-        numbers = _numbers_of_blocks(K, V)
-        return Plan(grammar, words, program, {"K": K, "V": V}, given=given, shapes=shapes, renumbered=numbers)
+        events = EventMap(grammar.blocks, own)
+        return Plan(grammar, words, program, {"K": K, "V": V}, given=given, events=events)
 
     def _check_trees(self, trees: Tensor) -> None:
         check_trees(trees, self.words.shape)
@@ -79,14 +87,3 @@ class HMMUpdates(RecursiveUpdates):
         sentence, word = (trees >= 0).nonzero(as_tuple=True)
         total[sentence, word, trees[sentence, word]] += 1
         return total
-
-
-def _numbers_of_blocks(K: int, V: int) -> Any:
-    """The numbers of the blocks' events and multinomials, by those of the program: an end is a transition."""
-    moves = K + np.arange(K * (K + 1)).reshape(K, K + 1)
-    emissions = K + K * (K + 1) + np.arange(K * V)
-    first = K + K * (K + 1) + K * V
-    states = 1 + np.arange(K)
-    sums = [[0], states, states, K + states, [2 * K + 1, 2 * K + 2]]  # initial, transition, end, emission; others
-    events = [np.arange(K), moves[:, :K].ravel(), moves[:, K], emissions]
-    return np.concatenate([*events, *(first + np.asarray(s) for s in sums)]).astype(np.int32)

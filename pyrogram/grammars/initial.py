@@ -16,9 +16,10 @@ from torch import Tensor
 
 from pyrogram.charts import projective
 from pyrogram.charts.trees import check_heads, lengths_of
+from pyrogram.event_map import by_block, num_events
 from pyrogram.grammar import Weights
 
-from .dmv_events import add_counts, by_block, num_events
+from .dmv_events import add_counts
 
 if TYPE_CHECKING:
     from .dmv import DMV
@@ -62,14 +63,14 @@ def harmonic(
         raise ValueError(f"stops must be 'half', 'expected' or 'e-step', not {stops!r}")
     if noise < 0:
         raise ValueError(f"noise must not be negative, not {noise}")
-    total = torch.zeros(num_events(grammar) + 1, dtype=torch.float64)
+    total = torch.zeros(num_events(grammar.blocks) + 1, dtype=torch.float64)
     lengths, S = lengths_of(words).cpu(), grammar.num_valences
     for n in lengths.unique().tolist():
         arcs, decisions = _soft_arcs(n, S, distance, stops, grammar.valence_attach)
         for rows in _chunks((lengths == n).nonzero()[:, 0], n, S):
             own = words.cpu()[rows, :n]
             add_counts(grammar, total, arcs.expand(len(own), -1, -1, -1), decisions.expand(len(own), -1, -1, -1), own)
-    counts = by_block(grammar, total)
+    counts = by_block(total, grammar.blocks)
     if stops != "e-step":
         stop = counts["stop"]
         half = stops == "half"
@@ -131,13 +132,15 @@ def supervised(grammar: DMV, words: Tensor, *, heads: Tensor, smoothing: float =
     check_heads(heads, lengths_of(words))
     if smoothing < 0:
         raise ValueError(f"smoothing must not be negative, not {smoothing}")
-    total = torch.zeros(num_events(grammar) + 1, dtype=torch.float64)
+    total = torch.zeros(num_events(grammar.blocks) + 1, dtype=torch.float64)
     lengths = lengths_of(words).cpu()
     for n in lengths.unique().tolist():
         for rows in _chunks((lengths == n).nonzero()[:, 0], n, grammar.num_valences):
             own = words.cpu()[rows, :n]
             add_counts(grammar, total, *grammar.indicators(heads.cpu()[rows, :n]), own)
-    counts = {name: c + smoothing * grammar.blocks[name].outcomes for name, c in by_block(grammar, total).items()}
+    counts = {
+        name: c + smoothing * grammar.blocks[name].outcomes for name, c in by_block(total, grammar.blocks).items()
+    }
     return _normalized(grammar, counts, words)
 
 

@@ -17,6 +17,7 @@ from torch import Tensor
 from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size, checked_words
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.recursive_derivation import RecursiveDerivation
+from pyrogram.event_map import first_events, num_events
 from pyrogram.grammar import Block, Grammar, Known, TooLong, Weights, checked_inputs, is_cut
 from pyrogram.operators import constant
 from pyrogram.printable import plural
@@ -108,9 +109,8 @@ class RecursiveGrammar(Grammar):
         rules, places = placed(recursion)
         self._sums = Sums(rules, fitted, places)
         self._sample = sample
-        ends = np.cumsum([block.shape.numel() for block in blocks.values()]).tolist()
-        self._starts: dict[str, int] = dict(zip(blocks, [0, *ends], strict=False))
-        self.num_events: int = ends[-1]
+        self._starts = first_events(blocks)
+        self.num_events = num_events(blocks)
         """How many events there are, in all blocks."""
         self._longest: dict[int, int] = {}
 

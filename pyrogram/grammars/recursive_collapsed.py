@@ -4,9 +4,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,30 +20,26 @@ from pyrogram.collapsed_checks import (
     check_trees,
     check_weights,
 )
+from pyrogram.event_map import EventMap, first_events, multinomials_of
 from pyrogram.grammar import Block, Grammar
-from pyrogram.recursion.emit.sentence_events import CELL, FewEvents
+from pyrogram.recursion.emit.sentence_events import CELL
 from pyrogram.recursion.run.program import Program, longest_first
-from pyrogram.recursion.run.sweep_engine import FAR, Corpus, SweepEngine
+from pyrogram.recursion.run.sweep_engine import UNCOUNTED, Corpus, SweepEngine
 
 
 @dataclass(frozen=True)
 class Plan:
     """What sweeps are compiled for: a recursion, and its sentences on the CPU.
 
-    The numbers that are counted are those of the events of a grammar, one block after the other, then those of its
-    multinomials, then one for the padding, which is also the weight one of what is no event, then one for nothing.
-
     :param base: the grammar that it is.
     :param words: of this grammar, shape ``(N, n)``, padded with -1.
     :param sizes: numbers of symbols, by the names of sizes.
     :param lists: columns of lists of rules.
     :param given: factors of parts of derivations, see :class:`.Corpus`.
-    :param shapes: of the weights of the program that are events; None: the blocks of the grammar.
     :param located: the events that weights by position are, see :class:`.Corpus`.
-    :param renumbered: the number of the grammar for each number of the program; None: the same.
-    :param entries: where weights are tied, what is counted in the place of each number of the grammar.
+    :param events: which events of the grammar the elements of the program's tables are; None: those of its blocks.
+    :param sources: where weights are tied, which entries they are.
     :param nats: logs of factors of the program's events that are not counted; None: there are none.
-    :param few: tables few of whose elements are events, see :meth:`.SentenceEvents.of`.
     :param sums: a program with the same sums, by which no derivations are drawn; None: the same.
     """
 
@@ -53,44 +49,32 @@ class Plan:
     sizes: Mapping[str, int]
     lists: Mapping[str, Any] = field(default_factory=dict)
     given: Mapping[str, Any] = field(default_factory=dict)
-    shapes: Mapping[str, tuple[int, ...]] | None = None
     located: Mapping[str, Any] = field(default_factory=dict)
-    renumbered: Any = None
-    entries: Any = None
+    events: EventMap | None = None
+    sources: EventMap | None = None
     nats: Any = None
-    few: Mapping[str, FewEvents] = field(default_factory=dict)
     sums: Program | None = None
 
-    @property
-    def event_shapes(self) -> Mapping[str, tuple[int, ...]]:
-        """Of the weights of the program that are events."""
-        blocks = {name: tuple(block.shape) for name, block in self.base.blocks.items()}
-        return blocks if self.shapes is None else self.shapes
+    @cached_property
+    def elements(self) -> EventMap:
+        """Of the elements of the program's tables, the events of the grammar."""
+        return EventMap.of_blocks(self.base.blocks) if self.events is None else self.events
 
     @property
-    def num_events(self) -> int:
-        """Of the program."""
-        shapes, few = self.event_shapes, self.few
-        return sum(len(few[name].rows) if name in few else math.prod(shape) for name, shape in shapes.items())
+    def counted(self) -> EventMap:
+        """What is counted of them: events, or entries."""
+        return self.elements if self.sources is None else self.sources
 
-    @property
-    def counted(self) -> Any:
-        """What is counted in the place of each number of the program; None: the same."""
-        if self.renumbered is None or self.entries is None:
-            return self.entries if self.renumbered is None else self.renumbered
-        return self.entries[self.renumbered]
+    def tied(self, sources: Mapping[str, Block], entries: Mapping[str, Tensor]) -> Plan:
+        """The same with weights that are entries of others, see :meth:`.EventMap.tied`."""
+        return replace(self, sources=self.elements.tied(sources, entries))
 
     def tilted(self, nats: Mapping[str, Tensor]) -> Plan:
         """The same with nats of events, by block of the grammar.
 
         :param nats: shape ``block.shape``; blocks that are left out have none.
         """
-        tables = [nats[n] if n in nats else torch.zeros(block.shape) for n, block in self.base.blocks.items()]
-        flat = torch.cat([t.detach().cpu().double().reshape(-1) for t in tables]).numpy()
-        if self.renumbered is not None:
-            own = self.renumbered[: self.num_events]
-            flat = np.append(flat, 0.0)[np.minimum(own, len(flat))]  # what is no event of the grammar has none
-        return replace(self, nats=flat)
+        return replace(self, nats=self.elements.values(nats))
 
 
 def fits_sweeps(program: Program, blocks: Mapping[str, Block], words: Tensor) -> bool:
@@ -113,24 +97,28 @@ class RecursiveUpdates(CollapsedUpdates):
     def __init__(self, grammar: Grammar, words: Tensor, plan: Plan) -> None:
         super().__init__(grammar, words)
         self._plan, self._base = plan, plan.base
-        self._num_events = plan.num_events
+        self._num_events, self._counted = plan.elements.num_elements, plan.counted.counted
         corpus = Corpus(
-            *(plan.event_shapes, plan.words.numpy(), plan.sizes, plan.lists),
-            renumbered=plan.counted,
+            *(plan.counted.shapes, plan.words.numpy(), plan.sizes, plan.lists),
+            renumbered=self._counted,
             given=plan.given,
             located=plan.located,
             nats=plan.nats,
-            few=plan.few,
+            few=plan.elements.few,
         )
         sums = None if plan.sums is None else plan.sums.recursion
         self._engine = SweepEngine(plan.program.recursion, corpus, sums)
         self._events = self._engine.events
         self.num_own = len(self._events.places)
-        self._num_multinomials = [int(_multinomials(block).max()) + 1 for block in self.blocks.values()]
+        self._num_multinomials = [int(multinomials_of({n: b}).max()) + 1 for n, b in self.blocks.items()]
+
+    @property
+    def lists_few_events(self) -> bool:
+        """Whether some table has few elements that are events."""
+        return bool(self._plan.elements.few)
 
     def tied(self, grammar: Grammar, entries: Mapping[str, Tensor]) -> CollapsedUpdates | None:
-        numbers = _numbers_of_entries(self.blocks, grammar.blocks, entries)
-        return None if numbers is None else self._with(grammar, replace(self._plan, entries=numbers))
+        return self._with(grammar, self._plan.tied(grammar.blocks, entries))
 
     def tilted(self, grammar: Grammar, nats: Mapping[str, Tensor]) -> CollapsedUpdates:
         return self._with(grammar, self._plan.tilted(nats))
@@ -241,8 +229,7 @@ class RecursiveUpdates(CollapsedUpdates):
     def counts(self, trees: Tensor) -> Weights:
         self._check_trees(trees)
         rows = self._rows(trees)
-        events, counted = rows[rows >= 0], self._plan.counted
-        events = events if counted is None else counted[events]
+        events = rows[rows >= 0] if self._counted is None else self._counted[rows[rows >= 0]]
         flat = np.bincount(events, minlength=self._size)[: self._size].astype(np.float64)
         return self._by_block(torch.from_numpy(flat))
 
@@ -285,14 +272,15 @@ class RecursiveUpdates(CollapsedUpdates):
     # ------------------------------------------------------------------ tables
 
     def _shared(self, corpus: CorpusCounts) -> tuple[Any, Any]:
-        """Numbers of f and of α; where weights are given, they stand in place of α, and f is far below zero."""
+        """Numbers of f and of α; where weights are given, they stand in place of α, and f is minus infinity."""
         counts, alpha = self._table(corpus.counts), self._table({**corpus.concentration, **corpus.weights})
-        counts[-2], alpha[-2] = -FAR, 1.0  # of the padding, its own multinomial: its weight is one
+        counts[-2], alpha[-2] = UNCOUNTED, 1.0  # of the padding, its own multinomial: its weight is one
         first = self._size
-        for (name, events), size in zip(self._slices.items(), self._num_multinomials, strict=True):
+        for (name, start), size in zip(first_events(self.blocks).items(), self._num_multinomials, strict=True):
+            events = slice(start, start + self.blocks[name].shape.numel())
             sums = slice(first, first + size)
             if name in corpus.weights:
-                counts[events], counts[sums], alpha[sums] = -FAR, -FAR, 1.0
+                counts[events], counts[sums], alpha[sums] = UNCOUNTED, UNCOUNTED, 1.0
             first += size
         return counts, alpha
 
@@ -306,36 +294,3 @@ class RecursiveUpdates(CollapsedUpdates):
         tables = [values[name].detach().to("cpu", torch.float64) for name in self.blocks]
         sums = [block.sums(table) for block, table in zip(self.blocks.values(), tables, strict=True)]
         return torch.cat([*(t.reshape(-1) for t in (*tables, *sums)), torch.zeros(2, dtype=torch.float64)]).numpy()
-
-
-def _numbers_of_entries(
-    blocks: Mapping[str, Block], sources: Mapping[str, Block], entries: Mapping[str, Tensor]
-) -> Any:
-    """The numbers of entries and of their multinomials in the place of those of events and of theirs.
-
-    :returns: int32; None if the events of a multinomial are entries of several.
-    """
-    of_events, of_entries = multinomials_of(blocks), multinomials_of(sources)
-    own = torch.cat([entries[name].cpu().reshape(-1) for name in blocks])
-    of_multinomials = torch.zeros(int(of_events.max()) + 1, dtype=torch.int64)
-    of_multinomials[of_events] = of_entries[own]
-    if bool((of_multinomials[of_events] != of_entries[own]).any()):
-        return None
-    num_entries, padding = len(of_entries), len(of_entries) + int(of_entries.max()) + 1
-    others = torch.tensor([padding, padding + 1])
-    return torch.cat([own, num_entries + of_multinomials, others]).to(torch.int32).numpy()
-
-
-def multinomials_of(blocks: Mapping[str, Block]) -> Tensor:
-    """The number of the multinomial of each event, of all blocks one after the other."""
-    found, first = [], 0
-    for block in blocks.values():
-        found.append(first + _multinomials(block).reshape(-1))
-        first = int(found[-1].max()) + 1
-    return torch.cat(found)
-
-
-def _multinomials(block: Block) -> Tensor:
-    """The number of the multinomial of each event among those of its block, ``block.shape``."""
-    sums = block.sums(torch.zeros(block.shape))
-    return block.broadcast(torch.arange(sums.numel()).reshape(sums.shape)).expand(block.shape)

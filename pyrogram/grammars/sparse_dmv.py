@@ -18,6 +18,7 @@ from pyrogram.charts.checks import broadcast_shapes, check_size, checked_words
 from pyrogram.charts.dmv_sample import ancestral
 from pyrogram.charts.trees import lengths_of
 from pyrogram.collapsed import CollapsedUpdates
+from pyrogram.event_map import by_block, num_events
 from pyrogram.evidence import digest_of
 from pyrogram.grammar import (
     Block,
@@ -32,7 +33,7 @@ from pyrogram.printable import plural
 from pyrogram.recursion.run.on_tensors import Given, TensorProgram, fits_compiled
 
 from .dmv import DMV
-from .dmv_events import by_block, events_of, num_events
+from .dmv_events import events_of
 from .sparse_dmv_arcs import Arcs, SentenceArcs
 from .sparse_dmv_collapsed import SparseDMVUpdates, plan
 from .sparse_dmv_evidence import SparseDMVEvidence
@@ -161,7 +162,7 @@ class SparseDMV(DMV):
 
     def arc_numbers(self, words: Tensor) -> Tensor:
         index, nothing = self._arcs.table(words)[0].long(), self.num_tags + self.blocks["attach"].shape[-1]
-        return torch.where(index == nothing, num_events(self), index)
+        return torch.where(index == nothing, num_events(self.blocks), index)
 
     def log_parts(self, words: Tensor) -> Tensor | None:
         """The logarithms of the parts that unseen pairs have of their events, else 0, ``(*batch, n+1, n+1)``.
@@ -287,7 +288,9 @@ class SparseDMV(DMV):
         batch = broadcast_shapes(arcs.shape[:-3], words.shape[:-1])
         given = (arcs, arcs.shape[-3:]), (stops, stops.shape[-3:]), (words, words.shape[-1:])
         index, values = events_of(self, *(t.expand(*batch, *own).reshape(-1, *own) for t, own in given))
-        counted = by_block(self, values.new_zeros(len(values), num_events(self) + 1).scatter_add(1, index, values))
+        counted = by_block(
+            values.new_zeros(len(values), num_events(self.blocks) + 1).scatter_add(1, index, values), self.blocks
+        )
         return {name: c.reshape(*batch, *self.blocks[name].shape) for name, c in counted.items()}
 
     # ------------------------------------------------------------------ the rest

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from pyrogram.charts import dmv
 from pyrogram.collapsed import _seeded
+from pyrogram.event_map import EventMap
 from pyrogram.recursion.emit.sentence_events import FewEvents
 
 from .dmv_collapsed import DMVUpdates
@@ -50,9 +51,5 @@ def plan(grammar: SparseDMV, words: Tensor, arcs: Any = None) -> Plan:
     program = dmv.program(grammar.valence_attach, evidence=bool(given), valences=grammar.num_valences).program
     V, found = grammar.num_tags, grammar.attachments
     valences = (grammar.num_valences,) if grammar.valence_attach else ()
-    return Plan(
-        *(grammar, words, program, {"V": V}),
-        given=given,
-        shapes={"root": (V,), "attach": (V, 2, *valences, V), "stop": tuple(grammar.blocks["stop"].shape)},
-        few={"attach": FewEvents(found.numbers, found.owners)},
-    )
+    few = {"attach": FewEvents(found.numbers, found.owners, (V, 2, *valences, V))}
+    return Plan(grammar, words, program, {"V": V}, given=given, events=EventMap.of_blocks(grammar.blocks, few))

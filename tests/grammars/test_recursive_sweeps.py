@@ -17,6 +17,16 @@ from pyrogram.infer.model.tied import TiedGrammar
 from pyrogram.recursion.emit.sentence_events import SentenceEvents
 from pyrogram.recursion.rules.lowering import lower
 
+
+def split(base):
+    """Ties after which a row of the last block has entries of two multinomials."""
+    whole, (*_, last) = tied(base), base.blocks
+    entries = {name: index.clone() for name, index in whole.entries.items()}
+    own = entries[last].reshape(-1)
+    own[[0, -1]] = own[[-1, 0]]
+    return TiedGrammar(base, whole.blocks, entries)
+
+
 # DMVs by their number of tags: the library's, and one of three valences, whose derivations are rows.
 GRAMMARS = {
     "DMV": DMV,
@@ -26,6 +36,7 @@ GRAMMARS = {
     "three valences": lambda tags: dmv(3, tags),
     "tied DMV": lambda tags: tied(DMV(tags)),
     "tied extended DMV": lambda tags: tied(DMV(tags, valence_attach=True)),
+    "DMV with split rows": lambda tags: split(DMV(tags)),
     "HMM": lambda words: hmm(2, words),  # those from here on have symbols in their items
     "PCFG": lambda words: cnf(2, words),
     "HMM of five states": lambda words: hmm(5, words),
@@ -35,6 +46,8 @@ GRAMMARS = {
     "the library's HMM, tied": lambda words: tied(HMM(3, words)),
     "the library's CFG, tied": lambda words: tied(CFG(binary_rules(words))),
     "rules of any form, tied": lambda words: tied(CFG(mixed_rules(words))),
+    "HMM with split rows": lambda words: split(hmm(2, words)),
+    "the library's HMM, with split rows": lambda words: split(HMM(3, words)),
     "two DMVs": lambda tags: MixtureGrammar(DMV(tags), "kind", 2),
     "three valences, two grammars": lambda tags: MixtureGrammar(dmv(3, tags), "kind", 2),
     "three of the library's HMMs": lambda words: MixtureGrammar(HMM(2, words), "kind", 3),
@@ -261,17 +274,6 @@ def test_two_blocks_of_the_same_weights():
         agree(shared, total["attach"] + total["stop"])
     agree(results[0][0], results[1][0])
     agree(results[0][1], results[1][1])
-
-
-def test_multinomials_of_entries_of_several_are_in_plain_torch():
-    """Their sums are those of no source."""
-    base = DMV(2)
-    whole = tied(base)
-    entries = {name: index.clone() for name, index in whole.entries.items()}
-    entries["stop"][0, 0, 0, 1] = entries["stop"][1, 1, 1, 1]
-    grammar = TiedGrammar(base, whole.blocks, entries)
-    assert isinstance(whole.collapsed_updates(torch.tensor([[0, 1]])), RecursiveUpdates)
-    assert not isinstance(grammar.collapsed_updates(torch.tensor([[0, 1]])), RecursiveUpdates)
 
 
 def test_sentences_have_the_events_of_their_words():

@@ -17,11 +17,11 @@ from pyrogram.distributions.gaussian import Gaussian
 from pyrogram.distributions.partition import PartitionStructure
 from pyrogram.grammar import SentenceMultinomials, Weights
 from pyrogram.infer.model.expected_counts import check_derivable, site_counts
-from pyrogram.infer.model.priors import Priors
 from pyrogram.infer.model.structure import ModelError, SentenceSite, TracedModel, WeightSource
 
 from .empirical_bayes import MStepPlan, write
 from .posterior import ExpertPosterior, Moments
+from .priors import Priors
 
 # What initial weights of zero, of which there are no logarithms, are mixed with.
 _UNIFORM_SHARE = 1e-4

@@ -17,18 +17,12 @@ from torch import Tensor
 from torch.distributions import transform_to
 
 from pyrogram.distributions.gaussian import Gaussian
-from pyrogram.infer.model.priors import (
-    Priors,
-    evaluate_priors,
-    expected_log_dirichlet,
-    map_gaussian,
-    maximise,
-    present_priors,
-)
+from pyrogram.infer.model.priors import expected_log_dirichlet, maximise
 from pyrogram.infer.model.sites import depends_on
 from pyrogram.infer.model.structure import Hyperparameter, TracedModel
 
 from .posterior import Moments
+from .priors import Priors, evaluate_priors, map_gaussian, present_priors
 
 _LEAST_VARIANCE = 1e-8
 

@@ -15,12 +15,12 @@ from torch import Tensor
 from pyrogram.distributions.gaussian import Gaussian
 from pyrogram.grammar import Weights
 from pyrogram.infer.model.expected_counts import expected_counts
-from pyrogram.infer.model.priors import Priors
 from pyrogram.infer.model.structure import TracedModel
 
 from .e_step import LogisticNormalPosterior, Start
 from .empirical_bayes import current_priors, learn_priors, plan_m_step
 from .posterior import ExpertPosterior
+from .priors import Priors
 
 
 class LogisticNormalFactors:

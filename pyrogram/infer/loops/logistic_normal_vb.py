@@ -17,8 +17,8 @@ from torch import Tensor
 from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Weights
 from pyrogram.infer.logistic_normal.factors import LogisticNormalFactors
+from pyrogram.infer.logistic_normal.priors import Priors
 from pyrogram.infer.model.expected_counts import most_likely
-from pyrogram.infer.model.priors import Priors
 from pyrogram.infer.model.structure import ModelError, Problem, TracedModel
 from pyrogram.infer.running.state import Info
 

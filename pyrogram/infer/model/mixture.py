@@ -72,7 +72,7 @@ class MixtureGrammar(Grammar):
 
     def collapsed_updates(self, words: Tensor) -> CollapsedUpdates:
         base = self.base.collapsed_updates(words)
-        if isinstance(base, RecursiveUpdates):
+        if isinstance(base, RecursiveUpdates) and not base.lists_few_events:
             return MixedUpdates(self, base, self.num_components)
         return _MixtureUpdates(self, words, base)
 

@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyrogram.charts.checks import broadcast_shapes
-from pyrogram.collapsed import CollapsedUpdates, sums_of_entries
+from pyrogram.collapsed import CollapsedUpdates
+from pyrogram.event_map import first_events, joined, sums_of_entries
 from pyrogram.grammar import Block, Grammar, TooLong, Weights
 
 
@@ -32,7 +32,6 @@ class TiedGrammar(Grammar):
 
     def __init__(self, base: Grammar, sources: Mapping[str, Block], entries: Mapping[str, Tensor]) -> None:
         self.base, self._blocks, self.entries = base, dict(sources), dict(entries)
-        self._sizes = [block.shape.numel() for block in self._blocks.values()]
 
     @property
     def blocks(self) -> Mapping[str, Block]:
@@ -54,11 +53,7 @@ class TiedGrammar(Grammar):
 
     def events(self, values: Mapping[str, Tensor]) -> Weights:
         """Values of entries, ``(*batch, *source.shape)`` by source, as values of events by block of the base."""
-        given = {name: values[name] for name in self._blocks}
-        batches = [v.shape[: v.dim() - len(self._blocks[name].shape)] for name, v in given.items()]
-        batch = broadcast_shapes(*batches)
-        flat = [v.reshape(*b, -1).expand(*batch, -1) for b, v in zip(batches, given.values(), strict=True)]
-        every = torch.cat(flat, -1)
+        every = joined(values, self._blocks)
         return {
             name: every.index_select(-1, entries.to(every.device).flatten()).unflatten(-1, entries.shape)
             for name, entries in self.entries.items()
@@ -70,9 +65,8 @@ class TiedGrammar(Grammar):
 
     def sources_of_blocks(self) -> dict[str, list[str]]:
         """By block of the base grammar, the sources of its weights."""
-        names = list(self._blocks)
-        ends = torch.tensor(self._sizes).cumsum(0)
-        own = {block: torch.searchsorted(ends, e.cpu().unique(), right=True) for block, e in self.entries.items()}
+        names, firsts = list(self._blocks), torch.tensor(list(first_events(self._blocks).values()))
+        own = {block: torch.searchsorted(firsts, e.cpu().unique(), right=True) - 1 for block, e in self.entries.items()}
         return {block: [names[x] for x in found.unique().tolist()] for block, found in own.items()}
 
     # ------------------------------------------------------------------ a grammar

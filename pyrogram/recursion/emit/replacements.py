@@ -4,7 +4,7 @@
 
 P(t | t^-i) is a product over the events of t, each counted before the next is looked at, (f + α) / sum (f + α): the
 order does not matter. Taking a derivation out gives its probability in the same way, backwards. Where no weights are
-integrated out, f is far below zero, and α alone is the weight.
+integrated out, f is minus infinity, and α alone is the weight.
 
 A derivation is a row of events of the corpus, padded with -1. Where weights are tied, several events are one entry, and
 entries are what is counted.

@@ -90,10 +90,12 @@ class FewEvents(NamedTuple):
 
     :param numbers: from indices into the table, flattened, to events, -1 for none.
     :param rows: of each event, the number of its row, in the order of the table's rows.
+    :param shape: of the table.
     """
 
     numbers: Callable[[Numbers], Numbers]
     rows: Numbers
+    shape: tuple[int, ...]
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from .functions import compiled
 Numbers = Any  # a numpy array
 
 _DOUBLE = np.dtype(np.float64)
-FAR = 1e300  # below zero, for counts that shall not count
+UNCOUNTED = -np.inf  # the count of what has a given weight: it stays so, whatever is added
 _MANY_DERIVATIONS = 600.0  # the log of their number, from which on the posterior of one may be zero
 _MOST_NUMBERS = 2**20  # numbers of sentences that are made at a time, before some are left out
 
@@ -123,7 +123,7 @@ class SweepEngine:
             some._nats = None if self._nats is None else np.zeros(0)
             some.given = {name: (table[these] != 0).astype(np.float64) for name, table in self.given.items()}
             some._take(of(these).listed())
-            counts, out = np.full(some.events.num_numbers, -FAR), np.zeros(len(some.places))
+            counts, out = np.full(some.events.num_numbers, UNCOUNTED), np.zeros(len(some.places))
             alpha, turns = np.ones_like(counts), np.arange(len(these))[::-1]
             alpha[-1 if self._renumbered is None else self._renumbered[-1]] = 0.0  # nothing
             log_z, _ = some.collapsed_vb(counts, alpha, np.zeros_like(out), out, turns, CELL)
@@ -146,7 +146,7 @@ class SweepEngine:
 
         To the entropies the expected nats are added.
 
-        :param counts: of the corpus, changed. Where they are far below zero, ``alpha`` alone is the weight.
+        :param counts: of the corpus, changed. Where they are minus infinity, ``alpha`` alone is the weight.
         :param alpha: one for padding.
         :param own: sentence counts.
         :param out: the new ones.
@@ -179,7 +179,7 @@ class SweepEngine:
 
         A sentence without a derivation of positive weight does not move.
 
-        :param counts: of the events of all derivations, changed. Where they are far below zero, ``alpha`` alone is the
+        :param counts: of the events of all derivations, changed. Where they are minus infinity, ``alpha`` alone is the
             weight.
         :param rows: events of the corpus by sentence, shape ``(N, L)``, int64, padded with -1, changed.
         :param positions: numbers of the positions of weights by table: the first one, and strides by axis.

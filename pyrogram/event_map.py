@@ -1,0 +1,223 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Which event of a grammar each element of the tables of a page is; and the numbers that sweeps count by.
+
+The events of a grammar are the elements of its blocks, numbered block after block in C order. A page has tables of its
+own: of a hidden Markov model the end is a table, and a column of the block of transitions; of a grammar as a list of
+rules, a table may have an event twice. Ties and mixtures are maps, too, and maps compose: an event that is an entry of
+another multinomial, an event of the k-th component.
+
+What is counted in sweeps has numbers: the events, then one for each multinomial, then two for what is no event.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pyrogram.blocks import Block
+from pyrogram.charts.checks import broadcast_shapes
+from pyrogram.recursion.emit.sentence_events import FewEvents
+
+__all__ = ["EventMap", "by_block", "first_events", "joined", "multinomials_of", "num_events", "sums_of_entries"]
+
+ONE, NEVER = -1, -2  # elements that are no events: of weight one, of weight zero
+Numbers = Any  # a numpy array of integers
+
+
+@dataclass(frozen=True)
+class EventMap:
+    """The events that elements of tables are.
+
+    :param blocks: whose elements are the events.
+    :param tables: by table of the page the events of its elements, in its shape; or :data:`ONE`, :data:`NEVER`.
+    :param few: tables few of whose elements are listed in ``tables``, one after the other.
+    :param is_same: whether the tables are the blocks, one after the other.
+    """
+
+    blocks: Mapping[str, Block]
+    tables: Mapping[str, Numbers]
+    few: Mapping[str, FewEvents] = field(default_factory=dict)
+    is_same: bool = False
+
+    @staticmethod
+    def of_blocks(blocks: Mapping[str, Block], few: Mapping[str, FewEvents] | None = None) -> EventMap:
+        """That of a page whose tables are the blocks."""
+        tables = {}
+        for name, first in first_events(blocks).items():
+            shape = blocks[name].shape
+            tables[name] = np.arange(first, first + shape.numel()).reshape(shape)
+        return EventMap(blocks, tables, few or {}, is_same=True)
+
+    def tied(self, sources: Mapping[str, Block], entries: Mapping[str, Tensor]) -> EventMap:
+        """The same tables, whose elements are entries of other blocks.
+
+        :param sources: the other blocks.
+        :param entries: by block, the entry of each event, see :func:`.sums_of_entries`.
+        """
+        own = np.concatenate([*(entries[name].cpu().reshape(-1).numpy() for name in self.blocks), [NEVER, ONE]])
+        return EventMap(sources, {name: own[table] for name, table in self.tables.items()}, self.few)
+
+    def mixed(self, blocks: Mapping[str, Block], share: str, num_components: int) -> EventMap:
+        """That of K components, whose tables have one more axis, the first, and of their shares.
+
+        :param blocks: the shares, then the blocks of each component.
+        :param share: the name of the table of shares.
+        """
+        R, K = num_events(self.blocks), num_components
+        tables = {share: np.arange(K)}
+        for name, table in self.tables.items():
+            tables[name] = np.stack([np.where(table < 0, table, K + k * R + table) for k in range(K)])
+        return EventMap(blocks, tables)
+
+    # ------------------------------------------------------------------ numbers of elements
+
+    @property
+    def num_elements(self) -> int:
+        """Of all tables."""
+        return sum(table.size for table in self.tables.values())
+
+    def by_component(self, num_components: int) -> Numbers:
+        """The number in the tables of K components of each element of these tables, shape ``(K, elements)``.
+
+        The elements of all tables are numbered, one table after the other.
+        """
+        found, first, K = [], num_components, num_components
+        for table in self.tables.values():
+            found.append(first + np.arange(K * table.size).reshape(K, table.size))
+            first += K * table.size
+        return np.concatenate(found, 1)
+
+    def values(self, by_event: Mapping[str, Tensor]) -> Any:
+        """Values of the elements of all tables, float64, one after the other; of what is no event, 0.
+
+        :param by_event: shape ``block.shape`` by block; blocks that are left out have zeros.
+        """
+        given = [by_event.get(name, torch.zeros(block.shape)) for name, block in self.blocks.items()]
+        flat = torch.cat([*(x.detach().cpu().double().reshape(-1) for x in given), torch.zeros(2).double()]).numpy()
+        return np.concatenate([flat[table.reshape(-1)] for table in self.tables.values()])
+
+    # ------------------------------------------------------------------ numbers that are counted
+
+    @cached_property
+    def multinomials(self) -> Numbers:
+        """The number of the multinomial of each event, through all blocks."""
+        return multinomials_of(self.blocks).numpy()
+
+    @property
+    def padding(self) -> int:
+        """The number of what is no event, of weight one, which is its own multinomial; the next one is nothing's."""
+        return len(self.multinomials) + int(self.multinomials.max()) + 1
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Of the tables; with one axis more, of one element, where rows are not multinomials."""
+        found = {}
+        for name, table in self.tables.items():
+            shape = self.few[name].shape if name in self.few else table.shape
+            found[name] = shape if self.is_same or self._sums(name) is not None else (*shape, 1)
+        return found
+
+    @cached_property
+    def counted(self) -> Numbers | None:
+        """What is counted in the place of each element, of each row of the tables, of padding, and of nothing, int32.
+
+        None: each is its own number.
+        """
+        if self.is_same:
+            return None
+        others = [self.padding + 1, self.padding]  # of NEVER and ONE, the last but one and the last
+        numbers = np.concatenate([np.arange(len(self.multinomials)), others])
+        events = [numbers[table.reshape(-1)] for table in self.tables.values()]
+        sums = []
+        for name, table in self.tables.items():
+            rows = self._sums(name)
+            sums.append(self._own_sums(table) if rows is None else rows)
+        return np.concatenate([*events, *sums, others[::-1]]).astype(np.int32)
+
+    def _own_sums(self, table: Numbers) -> Numbers:
+        """The number of the multinomial of each element."""
+        numbers = np.concatenate([len(self.multinomials) + self.multinomials, [self.padding] * 2])
+        return numbers[table.reshape(-1)]
+
+    def _sums(self, name: str) -> Numbers | None:
+        """The number of the multinomial of each row of a table; None, if some row has events of several."""
+        table, few = self.tables[name], self.few.get(name)
+        if few is None:
+            count, rows = table.size // table.shape[-1], np.arange(table.size) // table.shape[-1]
+        else:
+            count, rows = math.prod(few.shape[:-1]), few.rows
+        own, is_one = self._own_sums(table), table.reshape(-1) != NEVER
+        found = np.full(count, self.padding)
+        found[rows[is_one][::-1]] = own[is_one][::-1]
+        return found if bool((found[rows[is_one]] == own[is_one]).all()) else None
+
+
+# ---------------------------------------------------------------------- numbers of events
+
+
+def first_events(blocks: Mapping[str, Block]) -> dict[str, int]:
+    """The number of the first event of each block."""
+    found, first = {}, 0
+    for name, block in blocks.items():
+        found[name] = first
+        first += block.shape.numel()
+    return found
+
+
+def num_events(blocks: Mapping[str, Block]) -> int:
+    """Of all blocks."""
+    return sum(block.shape.numel() for block in blocks.values())
+
+
+def joined(values: Mapping[str, Tensor], blocks: Mapping[str, Block]) -> Tensor:
+    """Values of events by number, ``(*batch, events)``, of values by block, ``(*batch, *block.shape)``."""
+    batches = [values[name].shape[: values[name].dim() - len(block.shape)] for name, block in blocks.items()]
+    batch = broadcast_shapes(*batches)
+    flat = [values[n].reshape(*own, -1).expand(*batch, -1) for n, own in zip(blocks, batches, strict=True)]
+    return torch.cat(flat, -1)
+
+
+def by_block(flat: Tensor, blocks: Mapping[str, Block]) -> dict[str, Tensor]:
+    """Values by block, views, of values of events by number, ``(*batch, events or more)``."""
+    found = {}
+    for name, first in first_events(blocks).items():
+        shape = blocks[name].shape
+        found[name] = flat[..., first : first + shape.numel()].unflatten(-1, shape)
+    return found
+
+
+def sums_of_entries(
+    counts: Mapping[str, Tensor], sources: Mapping[str, Block], entries: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """Counts of events, ``(*batch, *block.shape)`` by block, summed over those of each entry, by source.
+
+    :param entries: by block, the entry of each event: an index into all sources, flattened and one after the other.
+    """
+    total: Tensor | None = None
+    for name, own in entries.items():
+        given = counts[name]
+        batch = given.shape[: given.dim() - own.dim()]
+        if total is None:
+            total = given.new_zeros(*batch, num_events(sources))
+        total = total.index_add(-1, own.to(given.device).flatten(), given.reshape(*batch, -1))
+    assert total is not None
+    return by_block(total, sources)
+
+
+def multinomials_of(blocks: Mapping[str, Block]) -> Tensor:
+    """The number of the multinomial of each event, of all blocks one after the other."""
+    found, first = [], 0
+    for block in blocks.values():
+        sums = block.sums(torch.zeros(block.shape))
+        own = block.broadcast(torch.arange(sums.numel()).reshape(sums.shape)).expand(block.shape)
+        found.append(first + own.reshape(-1))
+        first = int(found[-1].max()) + 1
+    return torch.cat(found)
