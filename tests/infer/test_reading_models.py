@@ -464,6 +464,31 @@ def test_an_observed_weight_of_zero_hides_nothing() -> None:
         assert one == pytest.approx(other) and math.isfinite(one[-1])
 
 
+@pytest.mark.parametrize("loop", [VariationalEM, CollapsedVB, partial(TreeGibbs, seed=0)])
+def test_a_model_may_refuse_points_that_it_is_never_at(loop: Any) -> None:
+    def model() -> None:
+        alpha = pyro.param("alpha", torch.tensor(2.0))
+        assert float(alpha.detach()) > 1
+        observe(priors(alpha))
+
+    assert math.isfinite(loop(model).run(num_steps=1, progress=False).history[0])
+
+
+@pytest.mark.parametrize("loop", [EM, VariationalEM, CollapsedVB])
+def test_a_prior_is_what_it_was_when_it_was_read(loop: Any) -> None:
+    def model(alpha: Tensor) -> None:
+        root = pyro.sample("root", dist.Dirichlet(alpha))
+        observe({**priors(omit="root"), "root": root})
+
+    histories = []
+    for other in (1.5, 7.0):
+        alpha = torch.full((2,), 1.5, dtype=torch.float64)
+        run = loop(model).run(alpha, num_steps=2, tolerance=0, progress=False)
+        alpha.fill_(other)
+        histories.append(run.run(alpha, num_steps=2, tolerance=0, progress=False).history)
+    assert histories[0] == histories[1]
+
+
 def test_the_model_is_read_once() -> None:
     calls = []
 

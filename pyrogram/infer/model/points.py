@@ -85,7 +85,7 @@ class PointProblem(Problem):
         for name, source in self.traced.weight_sources.items():
             if source.concentration is not None:
                 found = concentration_of(base_distribution(trace.nodes[name]["fn"]))
-                alpha[name] = found.to("cpu", torch.float64).expand(source.block.shape)
+                alpha[name] = found.to("cpu", torch.float64, copy=True).expand(source.block.shape)
         density = log_density(trace, self.traced)
         return Terms(computed_log_weights(trace, self.traced), alpha, density, log_jacobian)
 
@@ -110,7 +110,7 @@ class PointProblem(Problem):
                     terms = self.evaluate(weights, points)
                 tables = [*terms.log_weights.values(), *(alpha.log() for alpha in terms.alpha.values())]
                 found.append([float(terms.density), float(terms.log_jacobian), *map(_digest, tables)])
-        except (ValueError, LinAlgError):  # this point is none of the model's
+        except (ArithmeticError, AssertionError, ValueError, LinAlgError):  # this point is none of the model's
             return ""
         finally:
             self._evaluated = None
