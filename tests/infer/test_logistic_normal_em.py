@@ -457,6 +457,39 @@ def test_long_runs_stay_finite(diagonal: bool, num_steps: int) -> None:
     assert all(bool(w.isfinite().all()) for w in loop.weights().values())
 
 
+@pytest.mark.parametrize("per_sentence", [True, False])
+def test_other_observed_sites_are_part_of_the_bound(per_sentence: bool) -> None:
+    words, found = padded(TWO), []
+    for other in (-30.0, 0.0):
+        pyro.clear_param_store()
+        plain = model_of(DMV(2), 1, per_sentence=per_sentence)
+
+        def model(words: Tensor, other: float = other, plain: Callable[[Tensor], None] = plain) -> None:
+            pyro.factor("other", torch.tensor(other))
+            plain(words)
+
+        loop = VariationalEM(model).run(words, num_steps=3, tolerance=0.0, progress=False)
+        assert set(loop.plan(words)["words"].values()) == {"Newton's method"}
+        found.append(torch.tensor([*loop.history, loop.marginal_bound(4)[0]]))
+    torch.testing.assert_close(found[0], found[1] - 30)
+
+
+def test_draws_from_q_come_in_the_order_of_the_blocks() -> None:
+    """That of a set of names is another one in another process, and so would the draws of a seed be."""
+    words, names = padded(TWO), [f"block {i}" for i in range(12)]
+
+    def model(words: Tensor) -> None:
+        for i, name in enumerate(names):
+            weights = {n: logistic_normal(f"{n} of {name}", loc, torch.eye(2)) for n, loc in zeros.items()}
+            pyro.sample(f"words {i}", Sentence(grammar, weights).expand([len(words)]).to_event(1), obs=words)
+
+    grammar = DMV(2)
+    zeros = {name: torch.zeros(block.shape) for name, block in grammar.blocks.items()}
+    loop = VariationalEM(model)
+    loop.step(words)
+    assert list(loop.posterior()) == [f"{block} of {name}.eta" for name in names for block in grammar.blocks]
+
+
 def test_refusals() -> None:
     words = padded(TWO)
 

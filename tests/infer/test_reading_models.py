@@ -410,6 +410,85 @@ def test_reading_leaves_the_random_numbers_alone() -> None:
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
+def noisy() -> None:
+    """A model whose random numbers are of no use."""
+    torch.rand(3)
+    observe(priors(pyro.param("alpha", torch.tensor(1.5), constraint=constraints.positive)))
+
+
+def intervened() -> None:
+    """A site is drawn, but its value goes nowhere."""
+    with poutine.do(data={"stop": uniform("stop")}):
+        observe(priors())
+
+
+@pytest.mark.parametrize("model", [noisy, intervened])
+def test_steps_leave_the_random_numbers_alone(model: Callable[[], None]) -> None:
+    before = torch.random.get_rng_state()
+    for loop in (VariationalEM(model), CollapsedVB(model), EM(model, unconstrained=True)):
+        loop.run(num_steps=2, tolerance=0, progress=False).weights()
+        assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_a_delta_is_what_it_is_computed_from() -> None:
+    def weights(by_delta: bool) -> None:
+        root = pyro.param("root", torch.tensor([0.3, 0.7]), constraint=constraints.simplex)
+        taken = pyro.sample("delta", dist.Delta(root, event_dim=1)) if by_delta else root
+        observe({**priors(omit="root"), "root": taken})
+
+    def concentrations(by_delta: bool) -> None:
+        alpha = pyro.param("alpha", torch.tensor(1.3), constraint=constraints.positive)
+        observe(priors(pyro.sample("delta", dist.Delta(alpha)) if by_delta else alpha))
+
+    for model in (weights, concentrations):
+        for loop in (VariationalEM, CollapsedVB):
+            histories = []
+            for by_delta in (True, False):
+                pyro.clear_param_store()
+                histories.append(loop(model).run(by_delta, num_steps=3, tolerance=0, progress=False).history)
+            assert histories[0] == pytest.approx(histories[1], rel=1e-5)
+    pyro.clear_param_store()
+    with pytest.raises(ModelError, match="cannot learn the concentration of Dirichlet site 'root'"):
+        EM(concentrations).step(True)
+
+
+def test_an_observed_weight_of_zero_hides_nothing() -> None:
+    fixed = torch.tensor([1.0, 0.0])
+    observed = poutine.condition(lambda: observe(priors()), data={"root": fixed})
+
+    def constant() -> None:
+        observe({**priors(omit="root"), "root": fixed})
+
+    for loop in (EM, VariationalEM, CollapsedVB, partial(TreeGibbs, seed=0), partial(TreeHastings, seed=0)):
+        one, other = (loop(model).run(num_steps=3, progress=False).history for model in (observed, constant))
+        assert one == pytest.approx(other) and math.isfinite(one[-1])
+
+
+@pytest.mark.parametrize("loop", [VariationalEM, CollapsedVB, partial(TreeGibbs, seed=0)])
+def test_a_model_may_refuse_points_that_it_is_never_at(loop: Any) -> None:
+    def model() -> None:
+        alpha = pyro.param("alpha", torch.tensor(2.0))
+        assert float(alpha.detach()) > 1
+        observe(priors(alpha))
+
+    assert math.isfinite(loop(model).run(num_steps=1, progress=False).history[0])
+
+
+@pytest.mark.parametrize("loop", [EM, VariationalEM, CollapsedVB])
+def test_a_prior_is_what_it_was_when_it_was_read(loop: Any) -> None:
+    def model(alpha: Tensor) -> None:
+        root = pyro.sample("root", dist.Dirichlet(alpha))
+        observe({**priors(omit="root"), "root": root})
+
+    histories = []
+    for other in (1.5, 7.0):
+        alpha = torch.full((2,), 1.5, dtype=torch.float64)
+        run = loop(model).run(alpha, num_steps=2, tolerance=0, progress=False)
+        alpha.fill_(other)
+        histories.append(run.run(alpha, num_steps=2, tolerance=0, progress=False).history)
+    assert histories[0] == histories[1]
+
+
 def test_the_model_is_read_once() -> None:
     calls = []
 

@@ -456,6 +456,20 @@ def test_weights_have_the_dtype_of_the_model(dtype: torch.dtype, learn: bool) ->
     assert {q.mean.dtype for q in vb.posterior().values()} == {dtype}
 
 
+@pytest.mark.parametrize("alpha", [1e-3, 1e-6, 1e-20])
+def test_the_bound_under_concentrations_near_zero(alpha: float) -> None:
+    """E_q[log p] and E_q[log q] are then huge, and nearly the same."""
+    histories = []
+    for dtype in (torch.float32, torch.float64):
+        torch.set_default_dtype(dtype)
+        vb = VariationalEM(dirichlet).run(
+            padded(LONGER), DMV(2), concentration=alpha, num_steps=5, tolerance=0.0, progress=False
+        )
+        histories.append(vb.history)
+    assert histories[0] == pytest.approx(histories[1], rel=2e-6)
+    assert min(np.diff(histories[1])) >= 0
+
+
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("model", [maximum_likelihood, dirichlet])
 def test_threads_change_nothing(model: Callable[..., None]) -> None:

@@ -68,7 +68,7 @@ class LogisticNormalPosterior:
         ] = {}  # by Sentence site, where some weights are per sentence
         self.posteriors: dict[str, ExpertPosterior] = {}
         self.sites: dict[str, Mapping[str, str]] = {}  # by key, family to Gaussian site
-        self.corpus: set[str] = set()  # keys of what is drawn once
+        self.corpus: list[str] = []  # keys of what is drawn once
         self._keys: dict[str, str] = {}  # source to key
         self._blocks: dict[str, str] = {}  # source to its block of the structure
         self._like: dict[str, Tensor] = {}  # source to its weights, for dtype and device
@@ -89,7 +89,7 @@ class LogisticNormalPosterior:
         rows: dict[str, tuple[Any, Any]] = {}
         num_groups = 1
         if not members[0].per_sentence:
-            self.corpus.add(key)
+            self.corpus.append(key)
         for source in members:
             assert source.logistic_normal is not None
             if source.per_sentence != members[0].per_sentence:

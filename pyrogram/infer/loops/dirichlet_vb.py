@@ -53,7 +53,7 @@ class Averages:
     :param log_weights: E_q[log w] of sources that are computed.
     :param weights: E_q[w] of these.
     :param alpha: the concentrations of Dirichlet sites.
-    :param bound: E_q[log p(Dirichlets, z, other observed sites) - log q(z)].
+    :param bound: E_q[log p(z, other observed sites) - log q(z)].
     """
 
     log_weights: Weights
@@ -114,7 +114,7 @@ class DirichletProblem(PointProblem):
         log_weights |= self.dirichlets.expected_logs(state.posterior) | averages.log_weights
         derivations = count(self.traced, log_weights, state.dual)
         counts = derivations.counts
-        bound = derivations.objective + (averages.bound + self._entropy(state.posterior))
+        bound = derivations.objective + (averages.bound + self._of_dirichlets(averages.alpha, state.posterior))
         new = replace(
             state,
             weights=most_likely(self.traced, counts, state.weights),
@@ -161,10 +161,9 @@ class DirichletProblem(PointProblem):
 
     def average(self, at: Multinomials, parameters: Weights, iteration: int) -> Averages:
         """Expectations under q of all that has no closed form: of parameters, their values."""
-        terms, prior = self.evaluate(at.values, parameters), self._expected(at.expected_logs)
-        bound = terms.density + sum((prior(name, alpha) for name, alpha in terms.alpha.items()), torch.zeros(()))
+        terms = self.evaluate(at.values, parameters)
         weights = {name: w.exp() for name, w in terms.log_weights.items()}
-        return Averages(terms.log_weights, weights, terms.alpha, float(bound))
+        return Averages(terms.log_weights, weights, terms.alpha, float(terms.density))
 
     def climbed(self, state: VariationalState, counts: Weights) -> VariationalState:
         """Move parameters up the bound in which sentences are tangents, by L-BFGS."""
@@ -185,9 +184,17 @@ class DirichletProblem(PointProblem):
     def _posterior(self, alpha: Weights, counts: Weights) -> Weights:
         """The best q of the Dirichlets: prior and likelihood as often as the model has them."""
         sources = self.traced.weight_sources
-        return {n: (1 + sources[n].scale * (a - 1)).to(counts[n]) + counts[n] for n, a in alpha.items()}
+        return {n: (sources[n].scale * a + (1 - sources[n].scale)).to(counts[n]) + counts[n] for n, a in alpha.items()}
 
-    def _entropy(self, posterior: Weights) -> float:
+    def _of_dirichlets(self, alpha: Weights, posterior: Weights) -> float:
+        """E_q[log p - log q] of Dirichlets, p as often as the model has it.
+
+        For concentrations near zero both terms are huge, and their difference is not: it is that of KL.
+        """
+        bound = -sum(self.dirichlets.divergences(posterior, {n: a.to(posterior[n]) for n, a in alpha.items()}))
         logs = self.dirichlets.expected_logs(posterior)
-        blocks = self.dirichlets.blocks.items()
-        return -sum(float(expected_log_dirichlet(block, posterior[n], logs[n])) for n, block in blocks)
+        for name, a in alpha.items():
+            source = self.traced.weight_sources[name]
+            if source.scale != 1:
+                bound += (source.scale - 1) * float(expected_log_dirichlet(source.block, a, logs[name].cpu()))
+        return bound

@@ -28,6 +28,7 @@ from torch import Tensor
 from pyrogram.distributions import Sentence
 from pyrogram.grammar import Block, Weights
 from pyrogram.infer.model.points import line
+from pyrogram.infer.model.priors import expected_log_dirichlet
 from pyrogram.infer.model.reading import computed_blocks
 from pyrogram.infer.model.selection import leaves_of
 from pyrogram.infer.model.sites import base_distribution, concentration_of, is_learnt, leaf_of, random_state_kept
@@ -92,7 +93,10 @@ class GuidedProblem(DirichletProblem):
         self.traced = replace(self.traced, hyperparameters={**parameters, **own_parameters})
 
     def average(self, at: Multinomials, parameters: Weights, iteration: int) -> Averages:
-        """Expectations under the guide, by draws that are the same for the same iteration."""
+        """Expectations under the guide, by draws that are the same for the same iteration.
+
+        The bound has E_q[log p] of Dirichlets, too, whose concentrations depend on the draw.
+        """
         self.traced.set_parameters(parameters)
         totals: dict[str, Weights] = {"logs": {}, "weights": {}, "alpha": {}}
         bound, draws = 0.0, self.options.draws
@@ -132,6 +136,15 @@ class GuidedProblem(DirichletProblem):
                 optimiser.step()
             optimiser.zero_grad()
         return replace(state, parameters=self.traced.parameter_values(), optimiser=_saved(optimiser, list(leaves)))
+
+    def _of_dirichlets(self, alpha: Weights, posterior: Weights) -> float:
+        return self._entropy(posterior)
+
+    def _entropy(self, posterior: Weights) -> float:
+        """-E_q[log q] of Dirichlets."""
+        logs = self.dirichlets.expected_logs(posterior)
+        blocks = self.dirichlets.blocks.items()
+        return -sum(float(expected_log_dirichlet(block, posterior[n], logs[n])) for n, block in blocks)
 
     def _optimiser(self, leaves: list[Tensor]) -> torch.optim.Optimizer:
         made: Any = self.options.optimiser(leaves)

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import pyro.distributions as dist
 import torch
+from pyro import poutine
 from torch import Tensor
 
 from pyrogram.distributions.sentence import safe_log
@@ -19,6 +20,8 @@ from pyrogram.grammar import Weights
 from pyrogram.infer.logistic_normal.factors import LogisticNormalFactors
 from pyrogram.infer.logistic_normal.priors import Priors
 from pyrogram.infer.model.expected_counts import most_likely
+from pyrogram.infer.model.reading import log_density
+from pyrogram.infer.model.sites import random_state_kept
 from pyrogram.infer.model.structure import ModelError, Problem, TracedModel
 from pyrogram.infer.running.state import Info
 
@@ -105,8 +108,13 @@ class LogisticNormalProblem(Problem):
     is_random = False
 
     def __init__(self, traced: TracedModel, model: Callable[[], Any], options: LogisticNormalOptions) -> None:
-        super().__init__(traced, model)
         _check(traced)
+        with random_state_kept(0), torch.no_grad():
+            #: of observed sites that are no sentences: a constant
+            self.density = float(log_density(poutine.trace(model).get_trace(), traced))
+        if self.density:
+            traced = replace(traced, reference=f"{self.density:.6g}")
+        super().__init__(traced, model)
         self.options, self.dirichlets = options, DirichletFactors(traced)
         self.normals = LogisticNormalFactors(traced, model, options.e_step.tolerance, options.averaging)
         self._prior: tuple[Weights, Priors] | None = None
@@ -163,7 +171,7 @@ class LogisticNormalProblem(Problem):
         restarts = options.restarts if iteration % options.restart_every == 0 else 0
         starts = normals.other_starts(restarts, iteration)
         bound, counts = normals.e_step(prior, state.experts, log_weights, options.rounds, starts)
-        found = Counted(bound + normals.negative_kl(), counts, state.dual)
+        found = Counted(bound + normals.negative_kl() + self.density, counts, state.dual)
         bound = found.objective
         for divergence in self.dirichlets.divergences(state.posterior, prior):
             bound -= divergence

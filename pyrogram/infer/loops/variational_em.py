@@ -166,7 +166,7 @@ class VariationalEM(GrammarLoop[LogisticNormalProblem | DirichletProblem, Any]):
         if isinstance(problem, LogisticNormalProblem) and problem.is_by_sentence:
             weights, _ = problem.importance_weights(state, num_samples, seed, of_q=True)
             absent = sum(q.absent_negative_kl() for q in problem.normals.q.posteriors.values())
-            each = weights.sum(1) + absent
+            each = weights.sum(1) + absent + problem.density
         else:
             each = self._log_weights(num_samples, seed)
         return float(each.mean()), float(each.std()) / math.sqrt(num_samples)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from pyro.infer.autoguide.initialization import init_to_median
 from torch import Tensor
 
 from .selection import Computed, Found
@@ -82,13 +81,6 @@ def logistic_normal_source(name: str, site: dict[str, Any]) -> WeightSource:
 
 
 def expanded_mean(site: Any) -> Tensor:
-    """The mean of a Gaussian site, in the shape of a draw: a view, however many sentences there are.
-
-    Of another site its median.
-    """
-    if "gaussian" not in site["infer"]:
-        discrete = site["fn"].support.is_discrete
-        value: Tensor = site["fn"].sample() if discrete else init_to_median(site)
-        return value
+    """The mean of a Gaussian site, in the shape of a draw: a view, however many sentences there are."""
     loc: Tensor = site["infer"]["gaussian"].loc
     return loc.expand(site["fn"].batch_shape + site["fn"].event_shape)

@@ -80,16 +80,14 @@ class PointProblem(Problem):
         :param weights: Dirichlets may be left out: no term depends on their values.
         :param point: of latent values; by default the present one.
         """
-        given = self._at(weights, point)
-        with given:
-            trace = poutine.trace(self.model).get_trace()
+        trace, log_jacobian = self._run(weights, point)
         alpha = {}
         for name, source in self.traced.weight_sources.items():
             if source.concentration is not None:
                 found = concentration_of(base_distribution(trace.nodes[name]["fn"]))
-                alpha[name] = found.to("cpu", torch.float64).expand(source.block.shape)
+                alpha[name] = found.to("cpu", torch.float64, copy=True).expand(source.block.shape)
         density = log_density(trace, self.traced)
-        return Terms(computed_log_weights(trace, self.traced), alpha, density, given.log_jacobian)
+        return Terms(computed_log_weights(trace, self.traced), alpha, density, log_jacobian)
 
     def reference(self, loop: str) -> str:
         """Numbers that tell this model from others of the same shapes: what it computes at a point of no importance.
@@ -112,7 +110,7 @@ class PointProblem(Problem):
                     terms = self.evaluate(weights, points)
                 tables = [*terms.log_weights.values(), *(alpha.log() for alpha in terms.alpha.values())]
                 found.append([float(terms.density), float(terms.log_jacobian), *map(_digest, tables)])
-        except (ValueError, LinAlgError):  # this point is none of the model's
+        except (ArithmeticError, AssertionError, ValueError, LinAlgError):  # this point is none of the model's
             return ""
         finally:
             self._evaluated = None
@@ -163,19 +161,23 @@ class PointProblem(Problem):
 
     def latents(self, weights: Weights, point: Mapping[str, Tensor] | None = None) -> Weights:
         """The values of latent sites that are no sources, at a point or the present one."""
-        with torch.no_grad(), self._at(weights, point):
-            nodes: dict[str, Any] = dict(poutine.trace(self.model).get_trace().nodes)
+        with torch.no_grad():
+            nodes: dict[str, Any] = dict(self._run(weights, point)[0].nodes)
         latent = [name for name, p in self.traced.hyperparameters.items() if p.is_latent]
         return {name: nodes[name]["value"].detach().clone() for name in latent}
 
-    def _at(self, weights: Weights, point: Mapping[str, Tensor] | None) -> PointMessenger:
+    def _run(self, weights: Weights, point: Mapping[str, Tensor] | None) -> tuple[Any, Tensor]:
+        """A trace of the model at a point, and the log Jacobian there; random numbers are left alone."""
         sources, points = self.traced.weight_sources, self.traced.hyperparameters
         left_out = {
             n: s.block.uniform(s.value) for n, s in sources.items() if s.concentration is not None and n not in weights
         }
         given = {n: sources[n].at_site(w) for n, w in {**left_out, **weights}.items() if not sources[n].is_constant}
         at = {n: p.unconstrained for n, p in points.items()} if point is None else point
-        return PointMessenger(given, at, self.unconstrained)
+        placed = PointMessenger(given, at, self.unconstrained)
+        with random_state_kept(), placed:
+            trace = poutine.trace(self.model).get_trace()
+        return trace, placed.log_jacobian
 
 
 class PointMessenger(Messenger):

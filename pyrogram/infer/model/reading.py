@@ -19,7 +19,6 @@ import torch
 from pyro import poutine
 from pyro.distributions.util import scale_and_mask
 from pyro.infer.autoguide.initialization import InitMessenger, init_to_median
-from pyro.poutine.messenger import Messenger
 from torch import Tensor
 from torch.distributions import biject_to, constraints, transform_to
 
@@ -68,8 +67,8 @@ def read(
     :raises ModelError: for a discrete latent site, a minibatch, or weights whose origin cannot be followed.
     :raises ValueError: if there are no sentences, or words that a grammar does not have.
     """
-    begin = expanded_mean if logistic_normals else _begin
-    with random_state_kept(), torch.enable_grad(), _LatentMessenger(), InitMessenger(begin):
+    begin = _begin_at_mean if logistic_normals else _begin
+    with random_state_kept(), torch.enable_grad(), _LatentMessenger(begin):
         trace = poutine.trace(model).get_trace()
     nodes: dict[str, Any] = dict(trace.nodes)
     samples = {n: s for n, s in nodes.items() if s["type"] == "sample" and not is_left_out(s)}
@@ -149,14 +148,19 @@ def computed_blocks(site: str, function: Sentence, traced: TracedModel) -> Weigh
 
 
 def log_density(trace: Any, traced: TracedModel) -> Tensor:
-    """The log density of all sites of a trace but sentences and weights that are sources, float64."""
+    """The log density of all sites of a trace but sentences, weights that are sources, and normal experts; float64.
+
+    That of an observed multinomial with a weight of zero is left out where it is infinite: it would hide all else.
+    """
     total = torch.zeros((), dtype=torch.float64)
     for name, site in trace.nodes.items():
-        if site["type"] != "sample" or is_left_out(site) or name in traced.weight_sources:
+        if site["type"] != "sample" or is_left_out(site) or name in traced.weight_sources or name in traced.gaussians:
             continue
         if site["is_observed"] and _is_sentence(site):
             continue
         density = scale_and_mask(site["fn"].log_prob(site["value"]), site["scale"], site["mask"])
+        if site["is_observed"] and isinstance(base_distribution(site["fn"]), MULTINOMIALS):
+            density = density[density.isfinite()]
         total = total + density.sum().to("cpu", torch.float64)
     return total
 
@@ -173,6 +177,11 @@ def _begin(site: Any) -> Tensor:
         drawn: Tensor = site["fn"].sample()
         return drawn
     return init_to_median(site)  # type: ignore[no-any-return]
+
+
+def _begin_at_mean(site: Any) -> Tensor:
+    """The same, but Gaussian sites of logistic normals begin at their means."""
+    return expanded_mean(site) if "gaussian" in site["infer"] else _begin(site)
 
 
 def _is_sentence(site: Any) -> bool:
@@ -336,12 +345,21 @@ def _point(site: Any, unconstrained: bool) -> Hyperparameter:
     return Hyperparameter(site["value"].detach(), leaf, support, is_latent=True, concentration=alpha)
 
 
-class _LatentMessenger(Messenger):
-    """Make latent values leaves of autograd's graph, and a parameter that is asked for twice the same tensor."""
+class _LatentMessenger(InitMessenger):
+    """Make latent values leaves of autograd's graph, and a parameter that is asked for twice the same tensor.
 
-    def __init__(self) -> None:
-        super().__init__()
+    Sites without a value of their own, such as a Delta, keep what they are computed from.
+
+    :param begin: where a latent site begins.
+    """
+
+    def __init__(self, begin: Callable[[Any], Tensor]) -> None:
+        super().__init__(begin)
         self.parameters: dict[str, Tensor] = {}
+
+    def _pyro_sample(self, msg: Any) -> None:
+        if not is_left_out(msg):
+            super()._pyro_sample(msg)
 
     def _pyro_post_param(self, msg: Any) -> None:
         msg["value"] = self.parameters.setdefault(msg["name"], msg["value"])
