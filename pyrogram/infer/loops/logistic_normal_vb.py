@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -26,7 +25,7 @@ from pyrogram.infer.model.structure import ModelError, Problem, TracedModel
 from pyrogram.infer.running.state import Info
 
 from .dirichlet_factors import DirichletFactors
-from .e_step import Count, Counted, ScheduledEStep
+from .e_step import Count, Counted
 
 
 @dataclass(frozen=True)
@@ -132,7 +131,7 @@ class LogisticNormalProblem(Problem):
 
         :param weights: by source.
         :param dual: where constraints stand at first.
-        :param count: the E-step over derivations.
+        :param count: of no use here: logistic normals have an E-step of their own.
         """
         traced, normals = self.traced, self.normals
         experts = normals.start(weights)
@@ -148,7 +147,7 @@ class LogisticNormalProblem(Problem):
     def update(self, state: LogisticNormalState, count: Count) -> tuple[LogisticNormalState, Info]:
         """An iteration."""
         dirichlets, normals = self.dirichlets, self.normals
-        prior, found = self.e_step(state, count)
+        prior, found = self.e_step(state)
         counts = found.counts
         # The rest of q, and the M-step.
         posterior = dirichlets.update(prior, counts)
@@ -159,7 +158,7 @@ class LogisticNormalProblem(Problem):
         new = LogisticNormalState(weights, posterior, experts, parameters, state.iteration + 1, found.dual)
         return new, Info(found.objective)
 
-    def e_step(self, state: LogisticNormalState, count: Count) -> tuple[Priors, Counted]:
+    def e_step(self, state: LogisticNormalState) -> tuple[Priors, Counted]:
         """Derivations under E_q[log w], in turn with the experts of their sentences: priors; the bound, with counts.
 
         The experts are moved in the memory of ``normals``; the numbers of the state stay.
@@ -192,7 +191,7 @@ class LogisticNormalProblem(Problem):
                     f"importance weights of sentences need weights that are each sentence's own, but {name!r} is drawn "
                     "once for all; make it a pyro.param, or draw all weights once and use marginal_bound()"
                 )
-        self.e_step(state, partial(ScheduledEStep(), step=0))
+        self.e_step(state)
         tables = {name: safe_log(w) for name, w in state.weights.items()}
         generator, sites = np.random.default_rng(seed), self.traced.sentences
         weights = [normals.q.log_importance_weights(s, tables, num_draws, generator, of_q) for s in sites]

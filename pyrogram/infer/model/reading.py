@@ -1,10 +1,10 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""What a Pyro model says about a grammar, read off one run of it.
+"""What a Pyro model says about a grammar, read off a run of it, and a few at random points (:mod:`.selection`).
 
 A loop needs to know which observed sites are sentences, and what each block of weights is made of. Multinomials that
 are weights, and nothing else, are set apart: values of a ``pyro.param``, of a Dirichlet or Beta site, or of a logistic
-normal, whole or entry by entry (:mod:`.selection`). These have closed forms. All else, parameters and latent values, is
+normal, whole or entry by entry. These have closed forms. All else, parameters and latent values, is
 moved by the gradient of the log joint, in which sentences are replaced by tangents.
 """
 
