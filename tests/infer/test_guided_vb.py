@@ -148,7 +148,7 @@ def test_bounds_are_below_the_evidence(model: Callable[[], None]) -> None:
     """The loop's own bound is below the marginal one, and this below the evidence, and not by much."""
     pyro.set_rng_seed(1)
     loop = VariationalEM(model, guide_steps=8, guide_draws=4).run(num_steps=20, tolerance=0, progress=False)
-    marginal, error = loop.marginal_bound(60)
+    marginal, error = loop.marginal_bound(150)
     with torch.no_grad():
         draws = [poutine.trace(loop.guide).get_trace() for _ in range(100)]
         joints = [poutine.trace(poutine.replay(model, d)).get_trace().log_prob_sum() - d.log_prob_sum() for d in draws]

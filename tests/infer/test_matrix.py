@@ -125,8 +125,14 @@ def cells(
 
 
 def smooth(grammar: str, prior: str) -> bool:
-    """Of the smallest grammar, priors whose density has a slope everywhere."""
-    return grammar == "CFG" and prior not in ("Laplace on logits", "horseshoe on logits")
+    """Of the smallest grammar, priors whose density has a slope everywhere, and an optimum: learnt scales have none."""
+    without = "Laplace on logits", "horseshoe on logits", "logistic normal, Σ = W Wᵀ + D of `pyro.param`s"
+    return grammar == "CFG" and prior not in without
+
+
+def with_one_optimum(grammar: str, prior: str) -> bool:
+    """Vectors of sentences have several, and two ways up may end at two of them."""
+    return smooth(grammar, prior) and prior != "compound: a vector for each sentence"
 
 
 def start_of(small: Small) -> Weights:
@@ -197,7 +203,7 @@ def shares_of_parameters(small: Small, model: Model) -> Weights:
 def test_em_ends_at_an_optimum(grammar: str, prior: str, inference: str) -> None:
     """The log joint is flat in latent values and parameters, where it is smooth."""
     small, model = GRAMMARS[grammar], model_of(grammar, prior)
-    loop = EM(model, initial_weights=start_of(small), m_steps=20).run(num_steps=80, tolerance=0, progress=False)
+    loop = EM(model, initial_weights=start_of(small), m_steps=20).run(num_steps=300, tolerance=0, progress=False)
     values = {name: v.clone().requires_grad_() for name, v in loop.latents().items()}
     total = log_joint(small, model, values)
     store: Any = pyro.get_param_store()
@@ -249,7 +255,7 @@ def test_variational_em(grammar: str, prior: str, inference: str) -> None:
 
 
 @pytest.mark.slow
-@cells("VariationalEM", keep=lambda word: word == "guide", of=smooth)
+@cells("VariationalEM", keep=lambda word: word == "guide", of=with_one_optimum)
 def test_guide_of_points(grammar: str, prior: str, inference: str) -> None:
     """With a guide of points it is EM."""
     histories = []

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from pyrogram.distributions import Sentence
+from pyrogram.event_map import first_events, num_events
 from pyrogram.evidence import EvidenceGrammar
 from pyrogram.grammar import Block, Grammar, PackedBlock, Weights
 from pyrogram.tilt import TiltedGrammar
@@ -152,15 +153,13 @@ class WeightReader:
             if isinstance(found, WeightSource) and found.is_computed:
                 each = self._is_per_sentence(name, block, found, function, len(words))
                 sources[found.name] = replace(found, per_sentence=each)
-        first, size = {}, 0
         for source in sources.values():
             if source.value.dim() > len(source.block.shape) and not source.is_computed:
                 raise ModelError(
                     f"{self.loop} cannot tie {source.name!r}, which each sentence has of its own; {ELSEWHERE}"
                 )
-            first[source.name] = size
-            size += source.block.shape.numel()
-        entries: Weights = {}
+        blocks, entries = {name: source.block for name, source in sources.items()}, Weights()
+        first, size = first_events(blocks), num_events(blocks)
         constants: list[Tensor] = []
         for block, found in chosen.items():
             if isinstance(found, WeightSource):
