@@ -26,7 +26,17 @@ from pyrogram.blocks import Block
 from pyrogram.charts.checks import broadcast_shapes
 from pyrogram.recursion.emit.sentence_events import FewEvents
 
-__all__ = ["EventMap", "by_block", "first_events", "joined", "multinomials_of", "num_events", "sums_of_entries"]
+__all__ = [
+    "NEVER",
+    "ONE",
+    "EventMap",
+    "by_block",
+    "first_events",
+    "joined",
+    "multinomials_of",
+    "num_events",
+    "sums_of_entries",
+]
 
 ONE, NEVER = -1, -2  # elements that are no events: of weight one, of weight zero
 Numbers = Any  # a numpy array of integers
@@ -154,10 +164,10 @@ class EventMap:
             count, rows = table.size // table.shape[-1], np.arange(table.size) // table.shape[-1]
         else:
             count, rows = math.prod(few.shape[:-1]), few.rows
-        own, is_one = self._own_sums(table), table.reshape(-1) != NEVER
+        own, occurs = self._own_sums(table), table.reshape(-1) != NEVER
         found = np.full(count, self.padding)
-        found[rows[is_one][::-1]] = own[is_one][::-1]
-        return found if bool((found[rows[is_one]] == own[is_one]).all()) else None
+        found[rows[occurs][::-1]] = own[occurs][::-1]
+        return found if bool((found[rows[occurs]] == own[occurs]).all()) else None
 
 
 # ---------------------------------------------------------------------- numbers of events

@@ -61,8 +61,8 @@ class Plan:
         return EventMap.of_blocks(self.base.blocks) if self.events is None else self.events
 
     @property
-    def counted(self) -> EventMap:
-        """What is counted of them: events, or entries."""
+    def numbering(self) -> EventMap:
+        """The map by whose numbers they are counted: of events, or of entries."""
         return self.elements if self.sources is None else self.sources
 
     def tied(self, sources: Mapping[str, Block], entries: Mapping[str, Tensor]) -> Plan:
@@ -97,9 +97,9 @@ class RecursiveUpdates(CollapsedUpdates):
     def __init__(self, grammar: Grammar, words: Tensor, plan: Plan) -> None:
         super().__init__(grammar, words)
         self._plan, self._base = plan, plan.base
-        self._num_events, self._counted = plan.elements.num_elements, plan.counted.counted
+        self._num_events, self._counted = plan.elements.num_elements, plan.numbering.counted
         corpus = Corpus(
-            *(plan.counted.shapes, plan.words.numpy(), plan.sizes, plan.lists),
+            *(plan.numbering.shapes, plan.words.numpy(), plan.sizes, plan.lists),
             renumbered=self._counted,
             given=plan.given,
             located=plan.located,

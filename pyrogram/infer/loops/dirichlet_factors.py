@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""What variational EM asks of Dirichlet sites: their q, their share of the bound, and what their priors learn."""
+"""What variational EM asks of Dirichlet sites: their q, and their share of the bound."""
 
 from __future__ import annotations
 

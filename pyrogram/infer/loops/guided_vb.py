@@ -76,7 +76,7 @@ class GuidedProblem(DirichletProblem):
         parameters = {name: p for name, p in traced.hyperparameters.items() if not p.is_latent}
         self.traced = replace(self.traced, hyperparameters=parameters)
         self.options = options
-        self.draw = _local(options.guide, self._replaced(self.even())) if own is None else own  # type: ignore[method-assign]
+        self._guide = _local(options.guide, self._replaced(self.even())) if own is None else own
         sites, learnt = guide_sites(self.draw)
         for name in sorted(latents - set(sites)):
             raise ModelError(f"VariationalEM needs a guide that draws latent site {name!r}; add the site to it")
@@ -91,6 +91,9 @@ class GuidedProblem(DirichletProblem):
         known = {id(p.unconstrained) for p in parameters.values()}
         own_parameters = {n: p for n, p in learnt.items() if id(p.unconstrained) not in known}
         self.traced = replace(self.traced, hyperparameters={**parameters, **own_parameters})
+
+    def draw(self) -> Any:
+        return self._guide()
 
     def average(self, at: Multinomials, parameters: Weights, iteration: int) -> Averages:
         """Expectations under the guide, by draws that are the same for the same iteration.
@@ -138,10 +141,7 @@ class GuidedProblem(DirichletProblem):
         return replace(state, parameters=self.traced.parameter_values(), optimiser=_saved(optimiser, list(leaves)))
 
     def _of_dirichlets(self, alpha: Weights, posterior: Weights) -> float:
-        return self._entropy(posterior)
-
-    def _entropy(self, posterior: Weights) -> float:
-        """-E_q[log q] of Dirichlets."""
+        """-E_q[log q]: the rest is part of the averages."""
         logs = self.dirichlets.expected_logs(posterior)
         blocks = self.dirichlets.blocks.items()
         return -sum(float(expected_log_dirichlet(block, posterior[n], logs[n])) for n, block in blocks)

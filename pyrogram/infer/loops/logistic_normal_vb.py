@@ -119,7 +119,7 @@ class LogisticNormalProblem(Problem):
         self._prior: tuple[Weights, Priors] | None = None
 
     def draw(self) -> None:
-        """Latent values without a closed form there are none."""
+        """Draw the other latent values from q, as a Pyro guide; here there are none."""
 
     @property
     def is_by_sentence(self) -> bool:

@@ -94,9 +94,9 @@ def read(
     sites = [_site(reader, name, site) for name, site in sentences.items()]
     for name in reader.used.keys() & samples.keys():
         reader.used[name] = replace(reader.used[name], scale=_factor(samples[name]))
-    check_names(reader.used, nodes, loop)
-    check_concentrations(reader.used, loop)
-    check_constraints(reader.used, {name: site for name, site in nodes.items() if is_learnt(site)}, loop)
+    _check_names(reader.used, nodes, loop)
+    _check_concentrations(reader.used, loop)
+    _check_constraints(reader.used, {name: site for name, site in nodes.items() if is_learnt(site)}, loop)
     points = {}
     for name, site in nodes.items():
         if name in reader.used or name in gaussians:
@@ -105,7 +105,7 @@ def read(
             points[name] = Hyperparameter(site["value"], leaf_of(site["value"]), constraint_of(site))
         elif name in samples and not site["is_observed"]:
             points[name] = _point(site, unconstrained)
-    check_corpora(sites)
+    _check_corpora(sites)
     if not points and all(source.is_constant for source in reader.used.values()):
         raise ModelError(f"{loop} has nothing to learn: all weights of the model are constants")
     return TracedModel(sites, reader.used, gaussians, points)
@@ -120,7 +120,7 @@ def coordinates(unconstrained: bool) -> Callable[[Any], Any]:
     return biject_to if unconstrained else transform_to
 
 
-def check_corpora(sites: Sequence[SentenceSite]) -> None:
+def _check_corpora(sites: Sequence[SentenceSite]) -> None:
     """
     :raises ValueError: if there are no sentences, or words that a grammar does not have.
     """
@@ -228,7 +228,7 @@ def _factor(site: Any) -> float:
 def _site(reader: WeightReader, name: str, site: Any) -> SentenceSite:
     """Sentences with the sources of their weights, those that are masked left out."""
     function = base_distribution(site["fn"])
-    words = flat_words(function, site["value"])
+    words = _flat_words(function, site["value"])
     found = reader.site(name, function, words)
     if site["mask"] is not None:
         shape = broadcast_shapes(function.batch_shape, site["value"].shape[:-1])
@@ -244,13 +244,13 @@ def _site(reader: WeightReader, name: str, site: Any) -> SentenceSite:
     return replace(found, scale=float(torch.as_tensor(site["scale"]).max()))
 
 
-def flat_words(function: Sentence, value: Tensor) -> Tensor:
+def _flat_words(function: Sentence, value: Tensor) -> Tensor:
     """Sentences as integers, shape (N, n), each as often as the site's log_prob has it; they know their evidence."""
     batch = broadcast_shapes(function.batch_shape, value.shape[:-1])
     return function.observed(value.long()).expand(*batch, value.shape[-1]).reshape(-1, value.shape[-1])
 
 
-def check_names(used: Mapping[str, WeightSource], names: Iterable[str], loop: str) -> None:
+def _check_names(used: Mapping[str, WeightSource], names: Iterable[str], loop: str) -> None:
     """
     :raises ModelError: if a site of the model has the name of a block that is no site.
     """
@@ -261,7 +261,7 @@ def check_names(used: Mapping[str, WeightSource], names: Iterable[str], loop: st
             )
 
 
-def check_concentrations(used: Mapping[str, WeightSource], loop: str) -> None:
+def _check_concentrations(used: Mapping[str, WeightSource], loop: str) -> None:
     """
     :raises ModelError: if some are not positive, which Pyro refuses only where it validates.
     """
@@ -274,7 +274,7 @@ def check_concentrations(used: Mapping[str, WeightSource], loop: str) -> None:
             )
 
 
-def check_constraints(used: Mapping[str, WeightSource], parameters: Mapping[str, Any], loop: str) -> None:
+def _check_constraints(used: Mapping[str, WeightSource], parameters: Mapping[str, Any], loop: str) -> None:
     """
     :raises ModelError: if weights are parameters of another constraint.
     """

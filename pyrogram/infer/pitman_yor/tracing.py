@@ -144,7 +144,6 @@ class HyperparameterMessenger(Messenger):
         unconstrained = self.point[msg["name"]]
         transform = biject_to(msg["fn"].support)
         value = transform(unconstrained)
-        # At a fixed point a loop reads the model, and nothing may look as if it could be learnt.
         self.terms[msg["name"]] = msg["fn"].log_prob(value).sum().to("cpu", torch.float64)
         jacobian = transform.log_abs_det_jacobian(unconstrained, value).sum()
         self.log_jacobian = self.log_jacobian + jacobian.to("cpu", torch.float64)
