@@ -132,9 +132,7 @@ def _evidence(corpus: Corpus, seconds: float) -> list[list[str]]:
         parsed = {}
         for what, is_known in chosen.items():
             known = torch.where(is_known, all_known, -1)
-            given = grammar.given(known)
-            words = given.numbered(corpus.words)
-            works[what] = partial(given.expected_counts, log_weights, words)
+            works[what] = partial(grammar.expected_counts, log_weights, grammar.sentences(corpus.words, known))
             parsed[what] = int(((known < 0) & (corpus.words >= 0)).any(-1).sum())
         times = race(works, 1, seconds)
         nothing = times["nothing"]

@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pyrogram.blocks import Block
+
 __all__ = ["Bias"]
 
 
@@ -44,6 +46,50 @@ class Bias:
         if isinstance(self.told, str):
             raise TypeError(f"told must be a tuple of sentences, not one string; give told=({self.told!r:.100},)")
 
+    @staticmethod
+    def of(bias: Bias | Mapping[str, Tensor] | Tensor, blocks: Mapping[str, Block]) -> Bias:
+        """A bias, from nats of events by block and of parts by kind; or of the events of the only block.
+
+        :raises TypeError: if it is no bias.
+        """
+        if isinstance(bias, Tensor):
+            if len(blocks) > 1:
+                raise TypeError(f"a bias of {list(blocks)} must be tensors by block, not one tensor")
+            bias = {next(iter(blocks)): bias}
+        if isinstance(bias, Mapping):
+            events = {name: table for name, table in bias.items() if name in blocks}
+            bias = Bias(events, {name: table for name, table in bias.items() if name not in events})
+        if not isinstance(bias, Bias):
+            raise TypeError(f"bias must be a Bias, or tensors by block or kind of part, not {bias!r:.100}")
+        for name, table in (*bias.events.items(), *bias.parts.items()):
+            if not isinstance(table, Tensor) or not table.is_floating_point():
+                kind = table.dtype if isinstance(table, Tensor) else type(table).__name__
+                raise TypeError(f"the nats of {name!r} must be a tensor of real numbers, not {kind}")
+        return bias
+
+    def nats(self, blocks: Mapping[str, Block]) -> dict[str, Tensor]:
+        """The nats of all events of the blocks that it is about, in their shapes.
+
+        :raises ValueError: if they do not fit, or are NaN or inf.
+        """
+        found = {}
+        for name, nats in self.events.items():
+            if name not in blocks:
+                raise ValueError(f"a bias of events is about blocks, which are {list(blocks)}, but {name!r} is none")
+            shape = blocks[name].shape
+            try:
+                found[name] = nats.expand(shape)
+            except RuntimeError:
+                raise ValueError(
+                    f"the nats of block {name!r} must broadcast against {tuple(shape)}, but have shape "
+                    f"{tuple(nats.shape)}"
+                ) from None
+            if not bool((nats.detach() < torch.inf).all()):
+                raise ValueError(
+                    f"the nats of block {name!r} must be real numbers or -inf, which forbids, but some are not"
+                )
+        return found
+
     def __add__(self, other: Bias) -> Bias:
         if not isinstance(other, Bias):
             return NotImplemented
@@ -65,6 +111,11 @@ class Bias:
     def __getitem__(self, sentences: Any) -> Bias:
         """The bias of some sentences: those of a subsampled plate, say."""
         return Bias(self.events, {kind: table[sentences] for kind, table in self.parts.items()}, self.told)
+
+    @property
+    def is_learnt(self) -> bool:
+        """Whether it has a gradient."""
+        return any(table.requires_grad for table in (*self.events.values(), *self.parts.values()))
 
     def __str__(self) -> str:
         return "\n".join(self.told)

@@ -20,18 +20,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from dataclasses import field as _field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
+from pyrogram.blocks import Block
 from pyrogram.charts.checks import checked_words
 from pyrogram.event_map import by_block, joined, num_events
+from pyrogram.sentences import Sentences
 
 from .collapsed_checks import check_batches, check_corpus_counts, check_temperature, check_weights
-
-if TYPE_CHECKING:
-    from pyrogram.grammar import Block, Grammar
 
 __all__ = ["CollapsedUpdates", "CorpusCounts", "SentenceCounts", "Weights"]
 
@@ -64,6 +63,22 @@ class CorpusCounts:
         return list(found.values())
 
 
+class Derived(Protocol):
+    """What sweeps need of a :class:`.Grammar`, which this module does not import: it imports this one."""
+
+    nats: Mapping[str, Tensor]
+
+    @property
+    def blocks(self) -> Mapping[str, Block]: ...
+    @property
+    def num_words(self) -> int: ...
+    def sentences(self, words: Tensor | Sentences) -> Sentences: ...
+    def derivation(
+        self, weights: Mapping[str, Tensor] | None, words: Any, *, log_weights: Mapping[str, Tensor] | None = None
+    ) -> Any: ...
+    def at_temperature(self, temperature: float) -> Derived: ...
+
+
 class CollapsedUpdates:
     """Sweeps over sentences for any grammar, a few sentences at a time, in plain torch.
 
@@ -73,7 +88,7 @@ class CollapsedUpdates:
     sentence ``starts``. Derivations are in the representation of the grammar's ``derivation``, shape ``(N, L)``.
 
     :param grammar: the grammar.
-    :param words: shape ``(N, n)``, padded with -1.
+    :param words: shape ``(N, n)``, padded with -1, or sentences of which something is known.
     """
 
     #: Sentences whose weights of all events are held at a time, in numbers.
@@ -82,15 +97,18 @@ class CollapsedUpdates:
     #: How many ``values`` sentence counts have, of subclasses whose sentence counts are that one tensor.
     num_own: int | None = None
 
-    def __init__(self, grammar: Grammar, words: Tensor) -> None:
-        words = checked_words(words, grammar.num_words)
+    grammar: Any
+
+    def __init__(self, grammar: Derived, words: Tensor | Sentences) -> None:
+        self.sentences = grammar.sentences(words)
+        self.words = words = checked_words(self.sentences.words, grammar.num_words)
         if words.dim() != 2:
             raise ValueError(f"words must have shape (N, n), one row for each sentence, not {tuple(words.shape)}")
-        self.grammar, self.words = grammar, words
+        self.grammar = grammar
         self.blocks: Mapping[str, Block] = grammar.blocks
         self._size = num_events(self.blocks)
 
-    def tied(self, grammar: Grammar, entries: Mapping[str, Tensor]) -> CollapsedUpdates | None:
+    def tied(self, grammar: Derived, entries: Mapping[str, Tensor]) -> CollapsedUpdates | None:
         """The same sweeps, but of a grammar over the sources of this one's weights.
 
         :param grammar: its blocks are the sources.
@@ -98,14 +116,6 @@ class CollapsedUpdates:
         :returns: None, if the sweeps of this grammar cannot count entries. Those in plain torch do without.
         """
         return None
-
-    def tilted(self, grammar: Grammar, nats: Mapping[str, Tensor]) -> CollapsedUpdates:
-        """The same sweeps, but of derivations that are weighed by exp of the nats of their events, too.
-
-        :param grammar: the tilted grammar.
-        :param nats: by block of this grammar, shape ``block.shape``; blocks that are left out have none.
-        """
-        return CollapsedUpdates(grammar, self.words)
 
     # ------------------------------------------------------------------ expected counts
 
@@ -224,7 +234,7 @@ class CollapsedUpdates:
 
     def _posterior(self, log_weights: Mapping[str, Tensor], sentences: Tensor) -> tuple[Tensor, Weights]:
         """log Z and expected counts (B, *shape) of sentences that have log weights (B, *shape) of their own."""
-        given = self.grammar.derivation(None, self.words[sentences], log_weights=log_weights)
+        given = self.grammar.derivation(None, self.sentences[sentences], log_weights=log_weights)
         with torch.no_grad():
             counts = given.expected_counts()
             return given.log_partition.to(torch.float64), {n: counts[n] for n in self.blocks}
@@ -233,8 +243,14 @@ class CollapsedUpdates:
 
     def draw(self, log_weights: Mapping[str, Tensor], generator: torch.Generator | None = None) -> Tensor:
         """Independent derivations of all sentences under given log weights, shape ``(N, L)``."""
-        with _seeded(generator):
-            drawn: Tensor = self.grammar.derivation(None, self.words, log_weights=log_weights).sample()
+        return self._drawn(self.sentences, log_weights, generator)
+
+    def _drawn(
+        self, sentences: Sentences, log_weights: Mapping[str, Tensor], generator: torch.Generator | None
+    ) -> Tensor:
+        """:meth:`draw` for some sentences."""
+        with seeded(generator):
+            drawn: Tensor = self.grammar.derivation(None, sentences, log_weights=log_weights).sample()
         return drawn
 
     def counts(self, trees: Tensor) -> Weights:
@@ -248,9 +264,9 @@ class CollapsedUpdates:
     def log_tilt(self, trees: Tensor) -> Tensor:
         """The sum of the logs of all factors of given derivations of all sentences that are no weights, shape ().
 
-        Of events, the nats of a tilt; of parts, those of evidence. 0 if the grammar has neither.
+        Of events, the nats of a tilt; of parts, those of evidence. 0 if there is neither.
         """
-        total = torch.zeros((), dtype=torch.float64, device=self.words.device)
+        total = self._log_factors(trees)
         if not self.grammar.nats:
             return total
         for i in self._chunks(torch.arange(len(self.words)), max(1, self.CHUNK // self._size)):
@@ -258,6 +274,13 @@ class CollapsedUpdates:
             nats = {n: t.detach().to(counts[n]) for n, t in self.grammar.nats.items()}
             total += self._scores({n: counts[n] for n in nats}, nats).sum()
         return total
+
+    def _log_factors(self, trees: Tensor) -> Tensor:
+        """Of parts of derivations, the sum of the logs of the factors that evidence has."""
+        some, structure = self.sentences.is_informed, self.sentences.structure
+        if structure is None or not self.sentences.has_scores:
+            return torch.zeros((), dtype=torch.float64, device=self.words.device)
+        return structure.log_factors(self.sentences[some], trees[some]).sum().double()
 
     def hastings(
         self,
@@ -327,9 +350,10 @@ class CollapsedUpdates:
                 rest = corpus.counts[group[0]] - torch.stack([old[n].sum(0) for n in group]).sum(0)
                 without.update(dict.fromkeys(group, rest))
             log_weights = self._log_proposal(corpus, without, temperature)
-            posterior = grammar.derivation(None, self.words[i], log_weights=log_weights)
-            q = posterior if proposal is None else proposal(grammar, self.words[i], log_weights)
-            with _seeded(generator):
+            posterior = grammar.derivation(None, self.sentences[i], log_weights=log_weights)
+            some: Any = self.sentences[i] if self.sentences.known else self.words[i]
+            q = posterior if proposal is None else proposal(grammar, some, log_weights)
+            with seeded(generator):
                 proposed = q.sample()
             new = self._counts(proposed, i)
             difference = self._scores(old, log_weights) - self._scores(new, log_weights)
@@ -354,14 +378,7 @@ class CollapsedUpdates:
         Here it is what the distribution over derivations calls ``parts``, and if it has no such method, the value at
         every position: the state of every word of an HMM.
         """
-        like = next(iter(self.blocks.values())).uniform(torch.ones(()))
-        weights = {n: torch.zeros(b.shape, dtype=like.dtype, device=trees.device) for n, b in self.blocks.items()}
-        given = self.grammar.derivation(None, self.words, log_weights=weights)
-        if hasattr(given, "parts"):
-            indicators: Tensor = given.parts(trees)
-            return indicators
-        size = given.marginals().shape[-1]
-        return torch.nn.functional.one_hot(trees.clamp_min(0), size) * (trees >= 0)[..., None]
+        return parts_of(self.grammar, self.words, trees)
 
     def add_parts(self, total: Tensor | None, trees: Tensor) -> Tensor:
         """Add the :meth:`parts` of derivations to a total, in place; None is a total of nothing."""
@@ -378,7 +395,7 @@ class CollapsedUpdates:
     def _counts(self, trees: Tensor, sentences: Tensor) -> Weights:
         """f by block of each of some derivations, shape (B, *shape), in float64."""
         zeros = {n: torch.zeros(b.shape, dtype=torch.float64, device=trees.device) for n, b in self.blocks.items()}
-        given = self.grammar.derivation(None, self.words[sentences], log_weights=zeros)
+        given = self.grammar.derivation(None, self.sentences[sentences], log_weights=zeros)
         return {n: c.to(torch.float64) for n, c in given.counts(trees).items()}
 
     def _log_predictive(self, corpus: CorpusCounts, tree: Weights) -> float:
@@ -446,7 +463,22 @@ def _log_rising(start: Tensor, steps: Tensor) -> float:
     return float((torch.lgamma(start[some] + steps[some]) - torch.lgamma(start[some])).sum())
 
 
-class _seeded:
+def parts_of(grammar: Derived, words: Tensor, trees: Tensor) -> Tensor:
+    """See :meth:`CollapsedUpdates.parts`.
+
+    :param words: shape ``(N, n)``.
+    """
+    like = next(iter(grammar.blocks.values())).uniform(torch.ones(()))
+    weights = {n: torch.zeros(b.shape, dtype=like.dtype, device=trees.device) for n, b in grammar.blocks.items()}
+    law = grammar.derivation(None, words, log_weights=weights)
+    if hasattr(law, "parts"):
+        indicators: Tensor = law.parts(trees)
+        return indicators
+    size = law.marginals().shape[-1]
+    return torch.nn.functional.one_hot(trees.clamp_min(0), size) * (trees >= 0)[..., None]
+
+
+class seeded:
     """torch's global generator for a while where another one is, from which it then differs."""
 
     def __init__(self, generator: torch.Generator | None) -> None:

@@ -105,6 +105,23 @@ class EventMap:
             first += K * table.size
         return np.concatenate(found, 1)
 
+    @cached_property
+    def _flat(self) -> Numbers:
+        """The event of each element, all tables one after the other."""
+        return np.concatenate([table.reshape(-1) for table in self.tables.values()])
+
+    @cached_property
+    def elements(self) -> Numbers:
+        """An element that each event is, of all tables; an event that is in none of them has 0."""
+        found = np.zeros(num_events(self.blocks), np.int64)
+        real = (self._flat >= 0).nonzero()[0][::-1]
+        found[self._flat[real]] = real
+        return found
+
+    def of_elements(self, rows: Numbers) -> Numbers:
+        """The events that elements are, -1 for -1 and for what is no event."""
+        return np.where(rows < 0, -1, np.maximum(self._flat[rows], -1))
+
     def values(self, by_event: Mapping[str, Tensor]) -> Any:
         """Values of the elements of all tables, float64, one after the other; of what is no event, 0.
 
@@ -112,7 +129,7 @@ class EventMap:
         """
         given = [by_event.get(name, torch.zeros(block.shape)) for name, block in self.blocks.items()]
         flat = torch.cat([*(x.detach().cpu().double().reshape(-1) for x in given), torch.zeros(2).double()]).numpy()
-        return np.concatenate([flat[table.reshape(-1)] for table in self.tables.values()])
+        return flat[self._flat]
 
     # ------------------------------------------------------------------ numbers that are counted
 

@@ -13,13 +13,16 @@ import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import torch
 from torch import Tensor
+from typing_extensions import Self
 
+from pyrogram.bias import Bias
 from pyrogram.blocks import Block, PackedBlock
 from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size, checked_words, fits_compiled, keep_nan
+from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.operators import (
     LogSum,
     captured,
@@ -30,18 +33,15 @@ from pyrogram.operators import (
     number_of,
     object_of,
 )
+from pyrogram.sentences import Evidence, Known, Sentences, Structure, digest_of, words_of
 
 if TYPE_CHECKING:
     from pyro.distributions import TorchDistribution
 
-    from pyrogram.bias import Bias
-    from pyrogram.collapsed import CollapsedUpdates
-    from pyrogram.evidence import EvidenceGrammar
-    from pyrogram.tilt import TiltedEvidence, TiltedGrammar
-
 __all__ = [
     "Block",
     "Grammar",
+    "Known",
     "PackedBlock",
     "SentenceMultinomials",
     "Weights",
@@ -52,7 +52,6 @@ __all__ = [
 ]
 
 Weights = dict[str, Tensor]
-Known = Tensor | Mapping[str, Tensor]
 TooLong = Literal["redraw", "truncate", "raise"]
 _TOO_LONG = get_args(TooLong)
 
@@ -68,17 +67,20 @@ class Grammar(ABC):
     shape ``(*batch, *block.shape)``, non-negative, normalised or not.
     """
 
-    #: What :meth:`tilted` makes: set where that class is, which stands above this one.
-    tilted_kind: ClassVar[type[TiltedGrammar]]
-
-    #: What a tilt adds to the log weights of events, by block; only a tilted grammar has some.
+    #: What weighs derivations besides the weights, see :meth:`tilted`.
+    bias: Bias = Bias()
+    #: The nats of the bias that are about events, by block, shape ``block.shape``.
     nats: Mapping[str, Tensor] = MappingProxyType({})
+    #: Whether this is the copy of a grammar that :meth:`tilted` made.
+    is_tilted = False
+    #: Of a tilted grammar, the one without its bias.
+    base: Grammar
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        for name, traced in (("log_partition", _traced_log_partition), ("expected_counts", _traced_counts)):
+        for name, entry in _ENTRIES.items():
             if name in cls.__dict__:
-                setattr(cls, name, _operated(cls.__dict__[name], traced))
+                setattr(cls, name, entry(cls.__dict__[name]))
 
     @property
     @abstractmethod
@@ -93,7 +95,7 @@ class Grammar(ABC):
     @property
     def identity(self) -> str:
         """What tells this grammar from others with blocks of the same shapes; a checkpoint of theirs is not resumed."""
-        return ""
+        return self._identity_of_tilt if self.is_tilted else ""
 
     @property
     def axes(self) -> Mapping[str, Mapping[str, Sequence[str]]]:
@@ -104,86 +106,112 @@ class Grammar(ABC):
         return {}
 
     @abstractmethod
-    def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
+    def log_partition(self, log_weights: Mapping[str, Tensor], words: Any) -> Tensor:
         """log Z = log sum over derivations of the weight, in nats, shape ``batch``; differentiable.
 
         It must be NaN where a log weight that the sentence can meet is NaN, and may then be for all of the grammar.
+        A subclass that has a :attr:`structure` also takes ``evidence=``, logs of factors of parts by name.
+
+        :param words: shape ``(*batch, n)``; or :meth:`sentences` of which something is known. What a subclass defines
+            is called with words alone.
         """
 
-    def expected_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]:
+    def expected_counts(self, log_weights: Mapping[str, Tensor], words: Any) -> tuple[Tensor, Weights]:
         """log Z per sentence, shape ``(N,)``, and the expected counts *summed over all sentences*.
 
         :param log_weights: one tensor of shape ``block.shape`` per block (one grammar for all sentences).
-        :param words: shape ``(N, n)``.
+        :param words: shape ``(N, n)``, or sentences of which something is known.
         """
         if captured():
-            return _traced_counts(self, log_weights, words)
-        words = checked_inputs(self, log_weights, words, shared=True)
+            return _traced_counts(self, log_weights, words_of(words))
+        checked_inputs(self, log_weights, words, shared=True)
         return counts_by_gradient(self.log_partition, log_weights, words)
 
     def _keep_nan(self, log_z: Tensor, log_weights: Mapping[str, Tensor]) -> Tensor:
         return keep_nan(log_z, *((log_weights[name], len(block.shape)) for name, block in self.blocks.items()))
 
-    def sentence_multinomials(self, words: Tensor) -> SentenceMultinomials:
+    def sentence_multinomials(self, words: Any) -> SentenceMultinomials:
         """The multinomials of each sentence, for weights that differ from sentence to sentence.
 
-        :param words: shape ``(N, n)``.
+        :param words: shape ``(N, n)``, or sentences of which something is known.
         """
         return SentenceMultinomials(self, words)
 
-    def collapsed_updates(self, words: Tensor) -> CollapsedUpdates:
+    def collapsed_updates(self, words: Any) -> CollapsedUpdates:
         """Sweeps over sentences in collapsed space: collapsed variational Bayes and Hastings' sampler.
 
-        :param words: shape ``(N, n)``.
+        :param words: shape ``(N, n)``, or sentences of which something is known.
         """
-        from pyrogram.collapsed import CollapsedUpdates
-
         return CollapsedUpdates(self, words)
 
     @abstractmethod
     def derivation(
         self,
         weights: Mapping[str, Tensor] | None,
-        words: Tensor,
+        words: Any,
         *,
         log_weights: Mapping[str, Tensor] | None = None,
     ) -> TorchDistribution:
-        """p(y | x, w), the distribution over the derivations of ``words``."""
+        """p(y | x, w), the distribution over the derivations of ``words``.
 
-    def given(self, known: Known) -> EvidenceGrammar | TiltedEvidence:
-        """The grammar of sentences of which something is known.
-
-        :param known: a tensor of the commonest kind of evidence, or tensors by kind.
-        :raises NotImplementedError: if this grammar takes no evidence.
+        Of sentences of which something is known, p(y | x, known, w): the derivations that agree with the evidence.
         """
-        raise NotImplementedError(
-            f"{type(self).__name__} takes no evidence; leave out known=, or use a DMV, an HMM, a CFG or a grammar of "
-            "your own, a RecursiveGrammar"
-        )
-
-    def evidence_dims(self, known: Known) -> Mapping[str, int]:
-        """By kind of evidence that :meth:`given` takes, how many dimensions of its tensor are not the batch's.
-
-        The first kind is that of evidence which is a plain tensor.
-        """
-        return {}
 
     @constant
     def handle(self) -> int:
         """The number of this grammar in what is traced, see :mod:`pyrogram.operators`."""
         return handle_of(self)
 
-    @property
-    def log_factors(self) -> Mapping[str, Tensor]:
-        """Evidence that goes along with all sentences, by kind, see :meth:`given`; only a tilted grammar has some."""
-        return {}
+    # ------------------------------------------------------------------ what is known, and what is preferred
 
-    def tilted(self, bias: Bias | Mapping[str, Tensor] | Tensor) -> TiltedGrammar:
+    @property
+    def structure(self) -> Structure | None:
+        """What derivations are, and which evidence the grammar takes; None if it takes none."""
+        return None
+
+    def evidence(self, known: Known | None) -> Evidence | None:
+        """What is known of a batch of sentences, the nats that the :attr:`bias` has for their parts added.
+
+        :param known: a tensor of the first kind of evidence, or tensors by kind, see :class:`.Sentence`; None: nothing.
+        :returns: None if nothing is known.
+        :raises NotImplementedError: if this grammar takes no evidence.
+        """
+        parts = self.bias.parts
+        if known is None and not parts:
+            return None
+        if self.structure is None:
+            raise NotImplementedError(
+                f"{type(self).__name__} takes no evidence; leave out known=, or use a DMV, an HMM, a CFG or a grammar "
+                "of your own, a RecursiveGrammar"
+            )
+        found = Evidence(self.structure, parts if known is None else known)
+        if known is None or not parts:
+            return found
+        own = {kind: t + found.tables[kind] if kind in found.tables else t for kind, t in parts.items()}
+        return Evidence(self.structure, {**found.tables, **own})
+
+    def sentences(self, words: Tensor | Sentences, known: Known | None = None) -> Sentences:
+        """Words with what is known of their derivations, which methods take in the place of words.
+
+        :param words: shape ``(*batch, n)``; sentences of this grammar stay as they are.
+        :param known: see :class:`.Sentence`.
+        :raises ValueError: if the evidence does not fit the words.
+        :raises NotImplementedError: if this grammar takes no evidence.
+        """
+        if isinstance(words, Sentences) and words.known:
+            return words
+        evidence, words = self.evidence(known), checked_words(words_of(words), self.num_words)
+        return Sentences.of(words) if evidence is None else evidence.on(words)
+
+    def tilted(self, bias: Bias | Mapping[str, Tensor] | Tensor) -> Self:
         """The grammar that weighs each derivation y of a sentence x by exp φ(x, y) as well, φ a bias.
 
         ``log_prob`` of its sentences is log sum_y p(x, y | w) exp φ(x, y), in nats. It is no log probability and may
-        exceed 0. Derivations are distributed as q(y | x) ∝ p(x, y | w) exp φ(x, y). The weights are those of this
-        grammar. A bias may be learnt by gradients; nats of -inf forbid.
+        exceed 0. Derivations are distributed as q(y | x) ∝ p(x, y | w) exp φ(x, y). The weights, and draws of
+        sentences, are those of this grammar. The gradient of log Z with respect to the log weights is still the
+        expected count of every event, now under q; posterior regularisation (Ganchev et al. 2010, section 2) is the
+        search for such a φ. A bias may be learnt by gradients; nats of -inf forbid. The biases of a grammar that is
+        tilted twice are added.
 
         :param bias: a :class:`.Bias`; or tensors of nats by block, in shapes that broadcast against those of the
             blocks, or by kind of log factor, such as ``arc_scores``, see :class:`.Sentence`; or a tensor for the only
@@ -191,11 +219,47 @@ class Grammar(ABC):
         :raises TypeError: if it is none of these.
         :raises ValueError: if it does not fit the blocks.
         """
-        return self.tilted_kind(self, bias)
+        tilted = object.__new__(type(self))
+        tilted.__dict__.update(self.__dict__)
+        tilted.is_tilted, tilted.base = True, self.base if self.is_tilted else self
+        tilted.bias = self.bias + Bias.of(bias, self.blocks)
+        tilted.nats = tilted.bias.nats(self.blocks)
+        return tilted
 
     def at_temperature(self, temperature: float) -> Grammar:
         """The grammar whose nats of events are divided by a temperature; the weights are the caller's."""
-        return self
+        if temperature == 1 or not self.nats:
+            return self
+        events = Bias(self.bias.events) * (1 / temperature)
+        return self.base.tilted(Bias(events.events, self.bias.parts, self.bias.told))
+
+    def without_parts(self) -> Grammar:
+        """The grammar whose bias has the nats of events alone: that of sentences which have those of their parts."""
+        return self.base.tilted(Bias(self.bias.events, told=self.bias.told))
+
+    def biased(self, log_weights: Mapping[str, Tensor]) -> Weights:
+        """Log weights with the nats of their events added, shape ``(*batch, *block.shape)`` by block."""
+        check_blocks(self, log_weights, "log_weights")
+        return {n: w + self.nats[n].to(w) if n in self.nats else w for n, w in log_weights.items()}
+
+    @property
+    def _identity_of_tilt(self) -> str:
+        digest = digest_of(dict(sorted({**self.nats, **self.bias.parts}.items())))
+        return f"{self.base.identity} tilted {digest}"
+
+    @property
+    def _repr_of_tilt(self) -> str:
+        return f"{self.base!r} tilted by {', '.join([*self.bias.events, *self.bias.parts]) or 'nothing'}"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickles and deep copies, whose bias is values: no graph goes along."""
+        if not self.is_tilted:
+            return self.__dict__
+        events, parts = ({n: t.detach() for n, t in x.items()} for x in (self.bias.events, self.bias.parts))
+        nats = {n: t.detach() for n, t in self.nats.items()}
+        return {**self.__dict__, "bias": Bias(events, parts, self.bias.told), "nats": nats}
+
+    # ------------------------------------------------------------------ draws and starts
 
     def sample(
         self,
@@ -282,7 +346,7 @@ class SentenceMultinomials:
     :meth:`Grammar.sentence_multinomials`. A packed block counts as one multinomial here.
 
     :param grammar: the grammar.
-    :param words: shape ``(N, n)``, padded with -1 on the right.
+    :param words: shape ``(N, n)``, padded with -1 on the right, or sentences of which something is known.
     :param pairs: sentences and multinomials of the rows by block, in the order of :attr:`sentence` and
         :attr:`multinomial`; None: all.
     """
@@ -291,12 +355,16 @@ class SentenceMultinomials:
     CHUNK = 2**22
 
     def __init__(
-        self, grammar: Grammar, words: Tensor, pairs: Mapping[str, tuple[Tensor, Tensor]] | None = None
+        self,
+        grammar: Grammar,
+        words: Tensor | Sentences,
+        pairs: Mapping[str, tuple[Tensor, Tensor]] | None = None,
     ) -> None:
-        words = checked_words(words, grammar.num_words)
+        self._sentences = grammar.sentences(words)
+        self.words = words = checked_words(self._sentences.words, grammar.num_words)
         if words.dim() != 2:
             raise ValueError(f"words must have shape (N, n), one row for each sentence, not {tuple(words.shape)}")
-        self.grammar, self.words = grammar, words
+        self.grammar, self._nats = grammar.base if grammar.is_tilted else grammar, grammar.nats
         self.sentence: dict[str, Tensor] = {}
         """By block, the sentence of each row, shape ``(R,)``, increasing."""
         self.multinomial: dict[str, Tensor] = {}
@@ -322,7 +390,12 @@ class SentenceMultinomials:
             others are zero.
         :param out: the counts of an earlier call, to write into: those of sentences that are not wanted stay.
         """
-        self._check(log_weights, sentences, out)
+        return self._by_chunks(self._checked(log_weights, sentences, out), sentences, out)
+
+    def _by_chunks(
+        self, log_weights: Mapping[str, Tensor], sentences: Tensor | None, out: Weights | None
+    ) -> tuple[Tensor, Weights]:
+        """:meth:`expected_counts` of log weights with the nats of a tilt."""
         first = next(iter(log_weights.values()))
         log_z = first.new_zeros(len(self.words))
         counts = {name: torch.zeros_like(log_weights[name]) for name in self.grammar.blocks} if out is None else out
@@ -342,9 +415,13 @@ class SentenceMultinomials:
             for name, rows in counts.items():
                 rows[index[name]] = found[name].to(rows.dtype)
 
-    def _check(
+    def _checked(
         self, log_weights: Mapping[str, Tensor], sentences: Tensor | None, out: Mapping[str, Tensor] | None
-    ) -> None:
+    ) -> Weights:
+        """Log weights of the rows, to which the nats of a tilt are added.
+
+        :raises ValueError: if an argument does not fit.
+        """
         for name, block in self.grammar.blocks.items():
             shape = (len(self.sentence[name]), block.shape[-1])
             if name not in log_weights:
@@ -358,6 +435,11 @@ class SentenceMultinomials:
             N, increasing = len(self.words), bool((sentences[1:] > sentences[:-1]).all())
             if not (increasing and 0 <= int(sentences[0]) and int(sentences[-1]) < N):
                 raise ValueError(f"sentences must be increasing indices in 0..{N - 1}, not {sentences.tolist()[:10]}")
+        rows = dict(log_weights)
+        for name, nats in self._nats.items():
+            own = nats.detach().to(rows[name]).reshape(-1, nats.shape[-1])
+            rows[name] = rows[name] + own[self.multinomial[name]]
+        return rows
 
     def _numbers(self) -> int:
         """How many numbers a sentence needs while it is done."""
@@ -375,7 +457,7 @@ class SentenceMultinomials:
                 place = own, self.multinomial[name][index[name]]
                 empty = leaves[name].new_zeros(len(sentences), block.shape[:-1].numel(), block.shape[-1])
                 dense[name] = empty.index_put(place, leaves[name]).reshape(-1, *block.shape)
-            log_z = self.grammar.log_partition(dense, self.words[sentences])
+            log_z = self.grammar.log_partition(dense, self._sentences[sentences])
             gradients = torch.autograd.grad(log_z.sum(), list(leaves.values()), materialize_grads=True)
         return log_z.detach(), dict(zip(leaves, gradients, strict=True))
 
@@ -389,18 +471,120 @@ def _ranges(sorted_values: Tensor, wanted: Tensor) -> Tensor:
     return own + (start - before).repeat_interleave(size)
 
 
-def _operated(method: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., Any]:
-    """A method of a grammar from log weights and words; where something traces it, another function."""
+def _sum_of_sentences(by_part: Callable[..., Any], traced: Callable[..., Any]) -> Callable[[Any], Any]:
+    """What makes of a sum over derivations of words, which a subclass defines, one that is traced, tilted and given.
+
+    :param by_part: the same sum over sentences of which something is known, from a grammar, the sum over words, log
+        weights and sentences.
+    :param traced: the same sum where something traces it.
+    """
+
+    def entry(method: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(method)
+        def either(self: Grammar, log_weights: Mapping[str, Tensor], words: Tensor | Sentences, **options: Any) -> Any:
+            if captured():
+                if any(x is not None for x in options.values()) or Sentences.of(words).known:
+                    raise NotImplementedError("evidence is not traced here; give it to a Sentence, as known=")
+                return traced(self, log_weights, words_of(words))
+            if self.is_tilted:
+                same = getattr(self.base, method.__name__)
+                return same(self.biased(log_weights), self.sentences(words), **options)
+            if isinstance(words, Sentences):
+                if not words.known:
+                    words = words.words
+                elif self.structure is not None:
+                    return by_part(self, method, log_weights, words)
+            return method(self, log_weights, words, **options)
+
+        return either
+
+    return entry
+
+
+def _law_of_sentences(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The same of a law of derivations, :meth:`.Grammar.derivation`."""
 
     @functools.wraps(method)
-    def either(self: Grammar, log_weights: Mapping[str, Tensor], words: Tensor, **options: Any) -> Any:
-        if not captured():
-            return method(self, log_weights, words, **options)
-        if any(x is not None for x in options.values()):
-            raise NotImplementedError("evidence is not traced here; give it to a Sentence, as known=")
-        return traced(self, log_weights, words)
+    def derivation(
+        self: Grammar,
+        weights: Mapping[str, Tensor] | None,
+        words: Tensor | Sentences,
+        *,
+        log_weights: Mapping[str, Tensor] | None = None,
+        **options: Any,
+    ) -> Any:
+        if self.is_tilted:
+            biased = self.biased(logarithms(weights, log_weights))
+            return self.base.derivation(None, self.sentences(words), log_weights=biased, **options)
+        if isinstance(words, Sentences):
+            if not words.known:
+                words = words.words
+            elif self.structure is not None:
+                log_weights = logarithms(weights, log_weights)
+                checked_inputs(self, log_weights, words.words)
+                law = method(self, None, words.words, log_weights=log_weights, evidence=words.factors)
+                return self.structure.law(law, words)
+        return method(self, weights, words, log_weights=log_weights, **options)
 
-    return either
+    return derivation
+
+
+def _identity_of_copies(attribute: Any) -> property:
+    def identity(self: Grammar) -> Any:
+        return self._identity_of_tilt if self.is_tilted else attribute.__get__(self, type(self))
+
+    return property(identity, doc=attribute.__doc__)
+
+
+def _repr_of_copies(method: Callable[..., str]) -> Callable[..., str]:
+    @functools.wraps(method)
+    def representation(self: Grammar) -> str:
+        return self._repr_of_tilt if self.is_tilted else method(self)
+
+    return representation
+
+
+def _log_partition_by_part(
+    grammar: Grammar, method: Callable[..., Tensor], log_weights: Mapping[str, Tensor], sentences: Sentences
+) -> Tensor:
+    """log Z of sentences, of words and evidence: those of which nothing is known as if they were alone, for speed."""
+    checked_inputs(grammar, log_weights, sentences.words)
+    if any(log_weights[name].shape != block.shape for name, block in grammar.blocks.items()):
+        log_z = method(grammar, log_weights, sentences.words, evidence=sentences.factors)
+        if grammar.structure is not None and grammar.structure.is_by_row and bool(sentences.is_whole.any()):
+            log_z = torch.where(sentences.is_whole, sentences.log_weights(log_weights, grammar.blocks), log_z)
+        return grammar._keep_nan(log_z, log_weights)
+    parts, found = sentences.flat().parts, []
+    if len(parts.plain):
+        found.append(grammar.log_partition(log_weights, parts.plain_sentences.words))
+    if len(parts.partly):
+        some = parts.partly_sentences
+        found.append(method(grammar, log_weights, some.words, evidence=some.factors))
+    if len(parts.whole) or not found:
+        found.append(parts.whole_sentences.log_weights(log_weights, grammar.blocks))
+    log_z = found[0] if len(found) == 1 else torch.cat(found)[parts.order]
+    return grammar._keep_nan(log_z.reshape(sentences.words.shape[:-1]), log_weights)
+
+
+def _counts_by_part(
+    grammar: Grammar, method: Callable[..., Any], log_weights: Mapping[str, Tensor], sentences: Sentences
+) -> tuple[Tensor, Weights]:
+    """log Z and expected counts; a derivation that is known is counted."""
+    checked_inputs(grammar, log_weights, sentences.words, shared=True)
+    parts, found = sentences.parts, []
+    if len(parts.plain):
+        found.append(grammar.expected_counts(log_weights, parts.plain_sentences.words))
+    if len(parts.partly):
+        some = parts.partly_sentences
+        found.append(method(grammar, log_weights, some.words, evidence=some.factors))
+    if len(parts.whole) or not found:
+        with torch.no_grad():
+            log_z = parts.whole_sentences.log_weights(log_weights, grammar.blocks)
+        counts = parts.whole_sentences[log_z > -torch.inf].counts(grammar.blocks)
+        found.append((log_z, {name: c.to(log_weights[name]) for name, c in counts.items()}))
+    total = {name: sum((c[name] for _, c in found[1:]), found[0][1][name]) for name in grammar.blocks}
+    log_z = found[0][0] if len(found) == 1 else torch.cat([z for z, _ in found])[parts.order]
+    return grammar._keep_nan(log_z, log_weights), total
 
 
 def _traced_log_partition(grammar: Grammar, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
@@ -425,19 +609,31 @@ def _log_sum(handle: int) -> LogSum:
     return LogSum(log_z, (*(len(block.shape) for block in blocks.values()), 1))
 
 
+#: How methods that a subclass defines are called: of a tilted grammar, with sentences of which something is known.
+_ENTRIES: Mapping[str, Callable[[Any], Any]] = {
+    "log_partition": _sum_of_sentences(_log_partition_by_part, _traced_log_partition),
+    "expected_counts": _sum_of_sentences(_counts_by_part, _traced_counts),
+    "derivation": _law_of_sentences,
+    "identity": _identity_of_copies,
+    "__repr__": _repr_of_copies,
+}
+
+
 def counts_by_gradient(
-    log_partition: Callable[[Weights, Tensor], Tensor], log_weights: Mapping[str, Tensor], words: Tensor
+    log_partition: Callable[[Weights, Any], Tensor], log_weights: Mapping[str, Tensor], words: Tensor | Sentences
 ) -> tuple[Tensor, Weights]:
     """log Z in nats, shape ``(N,)``, and expected counts summed over sentences, in the shapes of the blocks.
 
     Counts are the gradient of the sum of log Z, without a graph; in inference mode, too.
 
     :param log_partition: from log weights by block and words.
-    :param words: shape ``(N, n)``.
+    :param words: shape ``(N, n)``, or sentences.
     """
     with torch.inference_mode(False), torch.enable_grad():
         leaves = {name: w.detach().clone().requires_grad_() for name, w in log_weights.items()}
-        log_z = log_partition(leaves, words.clone() if words.is_inference() else words)
+        if isinstance(words, Tensor) and words.is_inference():
+            words = words.clone()
+        log_z = log_partition(leaves, words)
         gradients = torch.autograd.grad(log_z.sum(), list(leaves.values()), materialize_grads=True)
     return log_z.detach(), dict(zip(leaves, gradients, strict=True))
 
@@ -467,7 +663,7 @@ def check_blocks(grammar: Grammar, weights: Mapping[str, Tensor], argument: str 
 
 
 def checked_inputs(
-    grammar: Grammar, log_weights: Mapping[str, Tensor], words: Tensor, *, shared: bool = False
+    grammar: Grammar, log_weights: Mapping[str, Tensor], words: Tensor | Sentences, *, shared: bool = False
 ) -> Tensor:
     """Words as int64, once they and the shapes of the log weights are known to be right: charts read no further.
 
@@ -476,7 +672,7 @@ def checked_inputs(
         words are on another device.
     """
     batches = check_blocks(grammar, log_weights, "log_weights")
-    words = checked_words(words, grammar.num_words)
+    words = checked_words(words_of(words), grammar.num_words)
     for name in grammar.blocks:
         if (device := log_weights[name].device) != words.device:
             raise ValueError(f"log_weights[{name!r}] is on {device} but words are on {words.device}: move one of them")

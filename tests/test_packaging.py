@@ -19,21 +19,20 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 # Each layer, and all that it may import (docs/architecture.md).
-LOWEST = ("atomic", "bias", "blocks", "folding", "operators", "recursion", "segmentation_metrics", "significance")
+LOWEST = ("atomic", "blocks", "folding", "operators", "recursion", "segmentation_metrics", "significance")
 WORDS = {"choices", "printable"}  # of arguments and messages, for every layer but the language of recursions
 BELOW: dict[str, set[str]] = {name: set() for name in (*LOWEST, *WORDS)}
 BELOW["charts"] = {"operators", "recursion"}
 BELOW["parseval"] = {"folding"}
 BELOW["collapsed_checks"] = {"charts", "operators"}
 BELOW["event_map"] = {"blocks", "charts", "recursion"}
-COLLAPSED = {"collapsed", "collapsed_checks", "collapsed_evidence"}
-for module in ("collapsed", "collapsed_evidence", "grammar"):
-    BELOW[module] = {"bias", "blocks", "charts", "event_map", "operators"} | COLLAPSED
-BELOW["evidence"] = BELOW["grammar"] | {"grammar"}
-BELOW["tilt"] = BELOW["evidence"] | {"evidence"}
+BELOW["bias"] = {"blocks"}
+BELOW["sentences"] = {"blocks", "charts", "event_map"}
+BELOW["collapsed"] = {"blocks", "charts", "collapsed_checks", "event_map", "sentences"}
+BELOW["grammar"] = BELOW["collapsed"] | {"bias", "collapsed", "operators"}
 BELOW["distributions"] = BELOW["grammar"] | {"grammar", "recursion"}
 BELOW["priors"] = BELOW["distributions"] | {"distributions"}
-BELOW["grammars"] = BELOW["distributions"] | {"distributions", "evidence", "folding", "tilt"}
+BELOW["grammars"] = BELOW["distributions"] | {"distributions", "folding"}
 BELOW["tree_statistics"] = BELOW["distributions"] | {"distributions"}
 BELOW["metrics"] = {"charts", "segmentation_metrics", "parseval", "significance"}
 BELOW["infer"] = BELOW["grammars"] | {"grammars", "atomic", "metrics", "significance", "tree_statistics"}

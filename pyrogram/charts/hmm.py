@@ -91,7 +91,7 @@ def posteriors(
     tables = initial, transition, emission
     words = _checked(tables, words)
     emitted = _by_position(emission, words)
-    given = prepare(initial, transition, emitted if bonus is None else emitted + _from_one(bonus).to(emitted), words)
+    given = prepare(initial, transition, emitted if bonus is None else emitted + from_one(bonus).to(emitted), words)
     log_z, found = program(by_word=False).marginals(given, by_sentence=True, by_torch=_by_torch(tables, engine))
     moves = torch.cat([found["transition"], found["end"]], -1)
     return _keep_nan(log_z, tables), moves, found["emission"][:, 1:]
@@ -131,7 +131,7 @@ def expected_counts(
 
 def factors_of_states(bonus: Float[Tensor, "B n K"], dtype: torch.dtype) -> Numbers | None:
     """Factors for the state of each word, as compiled code takes them with tables of a type; None if it does not."""
-    return factors_of(_from_one(bonus), dtype)
+    return factors_of(from_one(bonus), dtype)
 
 
 def sample(
@@ -188,12 +188,12 @@ def prepare(initial: Tensor, transition: Tensor, emission: Tensor, words: Tensor
     K, V = initial.shape[-1], emission.shape[-1]
     weights = {"initial": initial, "transition": transition[..., :K], "end": transition[..., K:], "emission": emission}
     if bonus is not None:
-        weights["bonus"] = _from_one(bonus).to(initial.dtype)
+        weights["bonus"] = from_one(bonus).to(initial.dtype)
     lengths, batched = lengths_of_checked(words), initial.dim() > 1
     return Given(weights, lengths, {"w": words}, {"K": K, "V": V}, checked=True, batched=batched)
 
 
-def _from_one(by_word: Tensor) -> Tensor:
+def from_one(by_word: Tensor) -> Tensor:
     """Numbers of words and states (B, n, K) by position (B, n+1, K), of which the first is 1."""
     return torch.nn.functional.pad(by_word, (0, 0, 1, 0))
 
@@ -206,7 +206,7 @@ def _by_position(emission: Tensor, words: Tensor) -> Tensor:
         scores = by_word[0][index]
     else:
         scores = by_word.gather(1, index[..., None].expand(*index.shape, by_word.shape[-1]))
-    return _from_one(scores)
+    return from_one(scores)
 
 
 def _forwards(rows: Tensor, words: Tensor) -> Tensor:

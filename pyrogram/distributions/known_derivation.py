@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import torch
 from pyro.distributions import TorchDistribution
 from torch import Tensor
+from torch.distributions.kl import kl_divergence, register_kl
 
 from pyrogram.charts.checks import broadcast_shapes, check_shape
 from pyrogram.grammar import Weights
@@ -126,3 +128,30 @@ class KnownDerivation(TorchDistribution):
         """The derivation of least expected loss (minimum Bayes risk), shape ``(*batch_shape, L)``; -1 where none is."""
         known = torch.where(self.is_valid[..., None], self.known, -1)
         return self._chosen(known, self.others.expand(self.batch_shape).mbr(*criterion), 1)
+
+
+@register_kl(KnownDerivation, KnownDerivation)
+@register_kl(KnownDerivation, TorchDistribution)
+@register_kl(TorchDistribution, KnownDerivation)
+def _kl(p: Any, q: Any) -> Tensor:
+    """KL(p || q): of a known derivation -log q of it; from what is no known derivation to one +inf, or 0."""
+    own, others = (x.others if isinstance(x, KnownDerivation) else x for x in (p, q))
+    total: Tensor = kl_divergence(own, others)
+    if isinstance(q, KnownDerivation):
+        alone = p.top_k(2)[1][1] == -torch.inf  # p has one derivation at most
+        is_same = alone & (_unchecked(p).log_prob(q.known) > -torch.inf)
+        total = torch.where(q.is_known, torch.where(is_same & q.is_valid, 0.0, torch.inf).to(total), total)
+    if isinstance(p, KnownDerivation):
+        total = torch.where(
+            p.is_known, torch.where(p.is_valid, -_unchecked(q).log_prob(p.known), torch.inf).to(total), total
+        )
+    return total
+
+
+def _unchecked(law: Any) -> Any:
+    """The same law, which takes rows of padding for values: those of sentences whose derivations are not known."""
+    found = copy(law)
+    found._validate_args = False
+    if isinstance(law, KnownDerivation):
+        found.others = _unchecked(law.others)
+    return found

@@ -372,9 +372,10 @@ def _kl(p: PCFGDerivation, q: PCFGDerivation) -> Tensor:
     """KL(p || q) = E_p[score_p - score_q] - log Z_p + log Z_q; +inf where p allows what q forbids."""
     if not p.grammar.flat.same(q.grammar.flat):
         raise NotImplementedError("p and q are over derivations of different grammars")
-    if p.forbidden is not None or q.forbidden is not None:
-        raise NotImplementedError("the divergence of derivations is known only where no spans are forbidden")
     if p.words.shape[-1] != q.words.shape[-1] or differ(p.words, q.words):
         raise NotImplementedError("p and q are over derivations of different sentences, so the divergence is infinite")
     total = q.log_partition - p.log_partition + _expected(p._posterior()[1], p.log_weights - q.log_weights)
+    if q.forbidden is not None:
+        spans = p.marginals().sum(-1) > 0
+        total = torch.where((spans & q.forbidden.to(spans.device)).flatten(-2).any(-1), torch.inf, total)
     return torch.where(q.log_partition == -torch.inf, torch.inf, total)

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -45,7 +45,7 @@ class RecursiveDerivation(ChartDistribution):
     :param words: shape ``(*batch, n)``, padded with -1.
     :param log_weights: their logarithms, in place of ``weights``.
     :param evidence: logs of factors of items, or of uses of events, by name, see
-        :meth:`.RecursiveGrammar.log_partition`; ``log_prob`` and ``kl_divergence`` do not take it.
+        :meth:`.RecursiveGrammar.log_partition`.
     :raises ValueError: if shapes do not fit or, with validation, if a weight is negative, NaN or infinite.
     """
 
@@ -164,13 +164,22 @@ class RecursiveDerivation(ChartDistribution):
         """Entropy in nats, shape ``batch_shape``; 0 for a sentence without any derivation."""
         log_z, counts = self._posterior()
         score = self._score(counts, self.log_weights)
-        if self.evidence:
-            words = self.words.expand(*self._own_batch, self.words.shape[-1])
-            items = self.grammar.item_counts(self.log_weights, words, *self.evidence, evidence=self.evidence)
-            for name, c in items.items():
-                terms = c * torch.where(c > 0, self.evidence[name].to(c), 0.0)
-                score = score + terms.flatten(terms.dim() - self.grammar.num_axes(name)).sum(-1)
+        for name, items in self._expected_items(self.evidence).items():
+            score = score + self._of_items(name, items, self.evidence[name])
         return torch.where(log_z == -torch.inf, 0.0, log_z - score).expand(self.batch_shape)
+
+    def _expected_items(self, names: Iterable[str]) -> Weights:
+        """How often items are expected at each place, by name, shape ``(*own batch, n + 1, ..., *sizes)``."""
+        own = sorted(names)
+        if not own:
+            return {}
+        words = self.words.expand(*self._own_batch, self.words.shape[-1])
+        return self.grammar.item_counts(self.log_weights, words, *own, evidence=self.evidence)
+
+    def _of_items(self, name: str, counts: Tensor, logs: Tensor) -> Tensor:
+        """The sum over an item's places of counts times logs of factors, in which nothing times -inf is nothing."""
+        terms = counts * torch.where(counts > 0, logs.to(counts), 0.0)
+        return terms.flatten(terms.dim() - self.grammar.num_axes(name)).sum(-1)
 
     def _score(self, counts: Mapping[str, Tensor], values: Mapping[str, Tensor]) -> Tensor:
         """Sum of counts times values, in which nothing times -inf is nothing."""
@@ -206,11 +215,12 @@ class RecursiveDerivation(ChartDistribution):
 
         :param value: shape ``(*sample, *batch, L)``, integers (floats with integral values will do).
         """
-        if self.evidence:
-            raise NotImplementedError("the probability of one derivation given evidence on items is not computed")
         if self._validate_args:
             self._validate_sample(value)
-        return conditional(self._score_of(value), self.log_partition)
+        score = self._score_of(value)
+        for name, counts in self.item_counts(value, *self.evidence).items():
+            score = score + self._of_items(name, counts, self.evidence[name]).to(score)
+        return conditional(score, self.log_partition)
 
     def _score_of(self, value: Tensor) -> Tensor:
         """The log weight of derivations, without factors of evidence."""
@@ -247,21 +257,7 @@ class RecursiveDerivation(ChartDistribution):
         :param names: of items or blocks.
         :raises ValueError: if a row is no derivation of its words, or if there is no such item or block.
         """
-        n = self.words.shape[-1]
-        batch = broadcast_shapes(value.shape[:-1], self.words.shape[:-1])
-        words = self.words.expand(*batch, n).reshape(-1, n).tolist()
-        rows = value.long().expand(*batch, value.shape[-1]).reshape(-1, value.shape[-1]).tolist()
-        axes = {name: self.grammar.item_axes(name) for name in names}
-        shapes = {name: (*(n + 1,) * positions, *sizes) for name, (positions, sizes) in axes.items()}
-        found = {name: torch.zeros(len(rows), *shape, dtype=torch.float64) for name, shape in shapes.items()}
-        for b, (row, sentence) in enumerate(zip(rows, words, strict=True)):
-            events = [event for event in row if event >= 0]
-            parts = self.grammar.traces([w for w in sentence if w >= 0]).parts(events) if events else []
-            for name, positions, symbols in parts:
-                place = b, *positions, *symbols
-                if name in found:
-                    found[name][place] += 1
-        return {name: c.reshape(*batch, *shapes[name]).to(value.device) for name, c in found.items()}
+        return self.grammar.items_of(self.words, value, names) if names else {}
 
     def heads(self, value: Tensor, **arcs: tuple[int, int]) -> Tensor:
         """The heads of words in given derivations, as in CoNLL, shape ``(*value.shape[:-1], n)``.
@@ -424,11 +420,12 @@ def _kl(p: RecursiveDerivation, q: RecursiveDerivation) -> Tensor:
     """KL(p || q) = E_p[score_p - score_q] - log Z_p + log Z_q; +inf where p allows what q forbids."""
     if p.grammar.identity != q.grammar.identity:
         raise NotImplementedError("p and q are over derivations of different grammars")
-    if p.evidence or q.evidence:
-        raise NotImplementedError("the divergence of derivations is known only where there is no evidence on items")
     if p.words.shape[-1] != q.words.shape[-1] or differ(p.words, q.words):
         raise NotImplementedError("p and q are over derivations of different sentences, so the divergence is infinite")
     logs, others = p.log_weights, q.log_weights
     differences = {name: logs[name] - others[name] for name in logs}
     total = q.log_partition - p.log_partition + p._score(p._posterior()[1], differences)
+    for name, counts in p._expected_items({*p.evidence, *q.evidence}).items():
+        own, other = (x.evidence.get(name, torch.zeros(())).to(counts) for x in (p, q))
+        total = total + p._of_items(name, counts, own - other)
     return torch.where(q.log_partition == -torch.inf, torch.inf, total)

@@ -16,9 +16,10 @@ from torch import Tensor
 
 from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size, fits_compiled
 from pyrogram.charts.checks import checked_words as check_words
-from pyrogram.grammar import Block, Grammar, Known, TooLong, Weights, check_blocks, is_cut
+from pyrogram.grammar import Block, Grammar, TooLong, Weights, check_blocks, is_cut
 from pyrogram.grammar import safe_log as safe_log
 from pyrogram.operators import LogSum, captured, log_sum, number_of, object_of
+from pyrogram.sentences import Evidence, Known, Sentences
 
 from .constraints import PaddedWords
 from .partition import unexpanded
@@ -135,14 +136,12 @@ class Sentence(TorchDistribution):
         self.normalized = normalized
         is_cut(too_long)  # which refuses other words
         self.known = known
-        self._evidence = None
+        self._evidence: Evidence | None = None
         is_captured = captured()
         if is_captured:  # the operator looks at evidence when it is run
             batches += [t.shape[: t.dim() - dim] for _, t, dim in self._evidence_tables()]
-        elif known is not None:
-            self._evidence = grammar.given(known)
-        elif grammar.log_factors:  # of a tilt, whose nats of parts go along as evidence does
-            self._evidence = grammar.given({})
+        else:
+            self._evidence = grammar.evidence(known)
         if self._evidence is not None:
             batches.append(self._evidence.batch_shape)
         # broadcasting takes as long as the checks below
@@ -219,7 +218,7 @@ class Sentence(TorchDistribution):
         """Evidence by kind, with how many dimensions are not the batch's."""
         if self.known is None:
             return []
-        dims = self.grammar.evidence_dims(self.known)
+        dims = {} if self.grammar.structure is None else self.grammar.structure.kinds(self.known)
         tables = {next(iter(dims)): self.known} if isinstance(self.known, Tensor) else self.known
         return [(kind, tables[kind], dims[kind]) for kind in tables]
 
@@ -246,17 +245,20 @@ class Sentence(TorchDistribution):
             self._validate_sample(words)
         return self.observed_grammar.derivation(None, self.observed(words), log_weights=self.log_weights)
 
-    def observed(self, words: Tensor) -> Tensor:
-        """Words of :attr:`observed_grammar`: with evidence, each says whose it is; else the same.
+    def observed(self, words: Tensor) -> Tensor | Sentences:
+        """Words as methods of :attr:`observed_grammar` take them: with what is known of them, if anything is.
 
         So a loop may take sentences out, put them in order and repeat them, and evidence goes along.
         """
-        return words if self._evidence is None else self._evidence.numbered(words)
+        if self._evidence is None:
+            return words
+        sentences = self._evidence.on(words)
+        return sentences if bool(sentences.is_informed.any()) else sentences.words
 
     @property
     def observed_grammar(self) -> Grammar:
-        """The grammar of sentences that know their evidence, see :meth:`observed`; without any, the grammar itself."""
-        return self.grammar if self._evidence is None else self._evidence
+        """The grammar of :meth:`observed` sentences, which have the nats of their parts themselves."""
+        return self.grammar.without_parts() if self.grammar.bias.parts else self.grammar
 
 
 def _log_sum(handle: int, kinds: tuple[tuple[str, int], ...], normalized: bool, validate: bool) -> LogSum:

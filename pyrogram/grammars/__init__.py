@@ -4,7 +4,6 @@
 
 from pyrogram.bias import Bias
 from pyrogram.grammar import Block, Grammar, PackedBlock
-from pyrogram.tilt import TiltedGrammar
 
 from . import segmentation
 from .annotations import LatentAnnotations
@@ -48,7 +47,6 @@ __all__ = [
     "SimplePCFG",
     "SparseDMV",
     "TensorPCFG",
-    "TiltedGrammar",
     "TreeTransform",
     "UnigramSegmentation",
     "Word",

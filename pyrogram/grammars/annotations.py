@@ -29,6 +29,7 @@ from pyrogram.grammar import (
 )
 from pyrogram.operators import captured
 from pyrogram.printable import plural
+from pyrogram.sentences import Sentences
 
 from .annotations_collapsed import AnnotationUpdates
 from .annotations_derivation import SubtypeDerivation
@@ -116,7 +117,7 @@ class LatentAnnotations(Grammar):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_linked": {}, "_tables": None}
+        return {**super().__getstate__(), "_linked": {}, "_tables": None}
 
     @property
     def blocks(self) -> Mapping[str, PackedBlock]:
@@ -168,9 +169,10 @@ class LatentAnnotations(Grammar):
         log_z, counts = chart.expected_counts(log_weights[BLOCK][None], self.rules, trees, own)
         return log_z, {BLOCK: counts[0]}
 
-    def collapsed_updates(self, words: Tensor) -> CollapsedUpdates:
-        words = checked_words(words, self.num_words)
-        return AnnotationUpdates(self, words) if words.device.type == "cpu" else super().collapsed_updates(words)
+    def collapsed_updates(self, words: Tensor | Sentences) -> CollapsedUpdates:
+        sentences = self.sentences(words)
+        is_plain = sentences.words.device.type == "cpu" and not self.nats
+        return AnnotationUpdates(self, sentences) if is_plain else super().collapsed_updates(sentences)
 
     def derivation(
         self,

@@ -17,6 +17,7 @@ from pyrogram.collapsed_checks import (
     check_sentences,
     check_weights,
 )
+from pyrogram.sentences import Sentences
 
 if TYPE_CHECKING:
     from .annotations import LatentAnnotations
@@ -32,7 +33,7 @@ class AnnotationUpdates(CollapsedUpdates):
     :param words: trees as base rules, shape ``(N, L)``, padded with -1.
     """
 
-    def __init__(self, grammar: LatentAnnotations, words: Tensor) -> None:
+    def __init__(self, grammar: LatentAnnotations, words: Tensor | Sentences) -> None:
         super().__init__(grammar, words)
         self.layout = chart.make_layout(grammar.rules, grammar.trees(self.words))
         self.num_own = int(self.layout.size)

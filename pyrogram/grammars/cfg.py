@@ -17,25 +17,29 @@ from torch import Tensor
 
 from pyrogram.charts import cfg as chart
 from pyrogram.charts import leftmost
+from pyrogram.charts.cfg_batch import Batch
 from pyrogram.charts.cfg_rules import Matches
 from pyrogram.charts.checks import broadcast_shapes, checked_words
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.constraints import LeftmostDerivations
 from pyrogram.distributions.pcfg_derivation import PCFGDerivation
+from pyrogram.event_map import NEVER, ONE, EventMap
 from pyrogram.folding import leaves as leaves_of
-from pyrogram.grammar import Grammar, Known, PackedBlock, TooLong, Weights, checked_inputs
+from pyrogram.grammar import Grammar, PackedBlock, TooLong, Weights, checked_inputs
 from pyrogram.operators import constant
 from pyrogram.printable import plural, quoted
+from pyrogram.sentences import Factors, Sentences, words_of
 
 from . import cfg_sources
 from .cfg_chart import rule_table
-from .cfg_collapsed import CFGUpdates
-from .cfg_evidence import CFGEvidence
 from .cfg_numbering import numbered
 from .cfg_text import Rule, Word, show
 from .cfg_trees import TreeTransform, rules_of, tree_of
+from .recursive_collapsed import Plan, sweeps
+from .structures import Rules
 
 BLOCK = "rules"
+_MOST_PLACES = 2**29  # of weights by position, in all sentences whose sweeps are compiled
 
 
 class CFG(Grammar):
@@ -119,7 +123,9 @@ class CFG(Grammar):
 
     def __getstate__(self) -> dict[str, Any]:
         # What was made when it was first asked for does not travel.
-        kept = {k: v for k, v in self.__dict__.items() if k not in ("flat", "_event", "identity", "right_sides")}
+        kept = {
+            k: v for k, v in super().__getstate__().items() if k not in ("flat", "_event", "identity", "right_sides")
+        }
         return {**kept, "_matches": OrderedDict(), "table": replace(self.table)}
 
     @property
@@ -269,53 +275,98 @@ class CFG(Grammar):
             self._matches.popitem(last=False)
         return found
 
-    def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
+    def _given(
+        self, words: Tensor, batch: torch.Size | None = None, evidence: Mapping[str, Tensor] | None = None
+    ) -> Matches:
+        """:meth:`matches`, with the spans that are forbidden; kept with these."""
+        matches = self.matches(words, batch)
+        if not evidence:
+            return matches
+        crossing = evidence["crossing"]
+        N = crossing.shape[-1]
+        wide = crossing if batch is None else crossing.expand(*batch, N, N)
+
+        def forbidding() -> Matches:
+            return replace(matches, forbidden=wide.reshape(-1, N, N).cpu().numpy())
+
+        return evidence.kept(batch, forbidding) if isinstance(evidence, Factors) else forbidding()
+
+    def log_partition(
+        self,
+        log_weights: Mapping[str, Tensor],
+        words: Tensor | Sentences,
+        *,
+        evidence: Mapping[str, Tensor] | None = None,
+    ) -> Tensor:
+        """log Z, see :meth:`.Grammar.log_partition`.
+
+        :param evidence: ``crossing``, bool, shape ``(*batch, n+1, n+1)``: the spans [i, k] without nonterminals.
+        """
         words = checked_inputs(self, log_weights, words)
         w, R = log_weights[BLOCK], len(self.rules)
         batch = broadcast_shapes(w.shape[:-1], words.shape[:-1])
         flat = w if w.dim() == 1 else w.expand(*batch, R).reshape(-1, R)
-        return chart.log_partition(flat, self.table, self.matches(words, batch)).reshape(batch)
+        return chart.log_partition(flat, self.table, self._given(words, batch, evidence)).reshape(batch)
 
-    def expected_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]:
+    def expected_counts(
+        self,
+        log_weights: Mapping[str, Tensor],
+        words: Tensor | Sentences,
+        *,
+        evidence: Mapping[str, Tensor] | None = None,
+    ) -> tuple[Tensor, Weights]:
+        """See :meth:`.Grammar.expected_counts`.
+
+        :param evidence: see :meth:`log_partition`.
+        """
         words = checked_inputs(self, log_weights, words, shared=True)
-        log_z, counts = chart.expected_counts(log_weights[BLOCK].detach(), self.table, self.matches(words))
+        matches = self._given(words, words.shape[:-1], evidence)
+        log_z, counts = chart.expected_counts(log_weights[BLOCK].detach(), self.table, matches)
         return log_z, {BLOCK: counts}
 
     def derivation(
         self,
         weights: Mapping[str, Tensor] | None,
-        words: Tensor,
+        words: Tensor | Sentences,
         *,
         log_weights: Mapping[str, Tensor] | None = None,
+        evidence: Mapping[str, Tensor] | None = None,
     ) -> PCFGDerivation:
-        """p(y | x, w): leftmost derivations of given words."""
-        return PCFGDerivation(self, weights, words, log_weights=log_weights)
+        """p(y | x, w): leftmost derivations of given words.
 
-    def evidence_dims(self, known: Known) -> Mapping[str, int]:
-        return {"brackets": 2, "derivations": 1}
-
-    def given(self, known: Known) -> CFGEvidence:
-        """The grammar of sentences of whose derivations something is known; see :class:`.Sentence`.
-
-        :param known: ``brackets`` ``(*batch, n+1, n+1)`` [i, k], true where words i .. k - 1 are known for a
-            constituent; or by kind ``brackets`` and ``derivations`` ``(*batch, L)``, rows of -1 where unknown.
+        :param evidence: see :meth:`log_partition`.
         """
-        return CFGEvidence(self, known)
+        forbidden = evidence["crossing"] if evidence else None
+        return PCFGDerivation(self, weights, words_of(words), log_weights=log_weights, forbidden=forbidden)
 
-    def derivation_given(
-        self, log_weights: Mapping[str, Tensor], words: Tensor, forbidden: Tensor, validate_args: bool | None = None
-    ) -> PCFGDerivation:
-        """Derivations without nonterminals over forbidden spans [i, k], bool, shape ``(*batch, n+1, n+1)``."""
-        return PCFGDerivation(
-            self, None, words, log_weights=log_weights, forbidden=forbidden, validate_args=validate_args
+    @property
+    def structure(self) -> Rules:
+        """Rows of rules, some of which may be known, or brackets of their constituents."""
+        return Rules(self)
+
+    def collapsed_updates(self, words: Tensor | Sentences) -> CollapsedUpdates:
+        return sweeps(self, words, self._plan)
+
+    def _plan(self, sentences: Sentences) -> Plan | None:
+        """What sweeps are compiled for; None, if no code is for the rules, or if there are too many places of words."""
+        batch = Batch(self.table, self._given(sentences.words, evidence=sentences.factors))
+        program, R = batch.program.program, self.table.num_events
+        count = sum(int(np.prod(places.shape)) for places in batch.places.values())
+        if not program.in_many or count > _MOST_PLACES:
+            return None
+        located = {}
+        for name, places in batch.places.items():
+            located[name] = np.full(places.shape, -1, np.int32)
+            located[name].reshape(-1)[places.at] = places.event
+        others = np.concatenate([np.arange(R), [ONE, NEVER]])  # of R and R + 1, which are no rules
+        # The events, and one more of weight one, come before the tables of the program.
+        tables = {name: others[own] for name, own in {BLOCK: np.arange(R + 1), **batch.kinds.events}.items()}
+        return Plan(
+            *(Rules(self), sentences, program, batch.sizes, EventMap(self.blocks, tables), batch.lists),
+            given={"bonus.X": np.exp(batch.allowed)} if sentences.factors and batch.form.has_x else {},
+            located=located,
+            sums=batch.sums.program,
         )
-
-    def collapsed_updates(self, words: Tensor) -> CollapsedUpdates:
-        words = checked_words(words, self.num_words)
-        plan = None
-        if words.device.type == "cpu" and words.dim() == 2:
-            plan = CFGUpdates.plan(self, words, self.matches(words))
-        return CollapsedUpdates(self, words) if plan is None else CFGUpdates(self, words, plan)
 
     def sample_trees(
         self,

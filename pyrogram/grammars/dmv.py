@@ -5,22 +5,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from pyrogram.charts import dmv as chart
-from pyrogram.charts import projective
+from pyrogram.charts import dmv_trees, projective
 from pyrogram.charts.checks import broadcast_shapes, check_size, checked_words, lengths_of_checked
 from pyrogram.charts.dmv_sample import ancestral
 from pyrogram.charts.trees import check_heads, lengths_of
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.projective_tree import ProjectiveDependencyTree
+from pyrogram.event_map import EventMap
 from pyrogram.grammar import (
     Block,
     Grammar,
-    Known,
     SentenceMultinomials,
     TooLong,
     Weights,
@@ -29,12 +30,13 @@ from pyrogram.grammar import (
     logarithms,
 )
 from pyrogram.recursion.run.on_tensors import Given, TensorProgram
+from pyrogram.sentences import Sentences, words_of
 
 from . import initial
-from .dmv_collapsed import DMVUpdates
 from .dmv_events import dense_arcs
-from .dmv_evidence import DMVEvidence
 from .dmv_sentence_multinomials import DMVSentenceMultinomials
+from .recursive_collapsed import Plan, kept_numbers, numbers_of, sweeps
+from .structures import Heads
 
 
 class DMV(Grammar):
@@ -115,78 +117,121 @@ class DMV(Grammar):
         root, attach, stop = (log_weights[name] for name in self.blocks)
         return chart.scores(root, attach, stop, words, self.valence_attach)
 
-    def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
+    def rows_of(self, words: Any, heads: Any) -> Any:
+        """The events of trees, numbered through all blocks, padded with -1, see :func:`.dmv_trees.rows_of`.
+
+        :param words: an array, shape ``(N, n)``.
+        :param heads: an array, shape ``(N, n)``.
+        """
+        return dmv_trees.rows_of(words, heads, self.num_tags, self.num_valences, self.valence_attach)
+
+    def log_parts(self, words: Tensor) -> Tensor | None:
+        """Logs of factors of arcs that are no weights, ``(*batch, n+1, n+1)``; None: there are none."""
+        return None
+
+    def log_partition(
+        self,
+        log_weights: Mapping[str, Tensor],
+        words: Tensor | Sentences,
+        *,
+        evidence: Mapping[str, Tensor] | None = None,
+    ) -> Tensor:
+        """log Z, see :meth:`.Grammar.log_partition`.
+
+        :param evidence: ``arc_scores``, logs of factors of arcs, shape ``(*batch, n+1, n+1)`` [head, dependent].
+        """
         words = checked_inputs(self, log_weights, words)
         shared = {log_weights[name].dim() - len(block.shape) for name, block in self._blocks.items()} == {0}
-        given = self._given(log_weights, words) if shared else None
+        given = self._given(log_weights, words, evidence) if shared else None
         if given is None:
-            arcs, stops = self.scores(log_weights, words)
+            arcs, stops = self._with(evidence, *self.scores(log_weights, words))
             return self._keep_nan(projective.log_partition(arcs, stops, lengths_of(words)), log_weights)
-        log_z = self.program().of_fitting(given).reshape(words.shape[:-1]).to(log_weights["root"].dtype)
+        log_z = self.program(evidence=bool(evidence)).of_fitting(given)
+        log_z = log_z.reshape(words.shape[:-1]).to(log_weights["root"].dtype)
         # Compiled code looks for NaN.
         return log_z if words.is_cpu else self._keep_nan(log_z, log_weights)
 
-    def _given(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Given | None:
+    def _given(
+        self, log_weights: Mapping[str, Tensor], words: Tensor, evidence: Mapping[str, Tensor] | None = None
+    ) -> Given | None:
         """Sentences, whose words have been checked, under one set of weights; sums over a corpus want float64.
 
         None if neither compiled code nor kernels can have the weights: scores of arcs take torch fewer steps.
         """
         words = words if words.dim() == 2 else words.reshape(-1, words.shape[-1])
         weights = {name: log_weights[name].double() for name in self._blocks}
+        if evidence:
+            arcs = evidence["arc_scores"]
+            weights = {name: w[None] for name, w in weights.items()}
+            weights["arc"] = arcs.reshape(-1, *arcs.shape[-2:]).double()
         lengths, sizes = lengths_of_checked(words), {"V": self.num_tags}
-        given = Given(weights, lengths, {"w": words}, sizes, checked=True, batched=False)
+        given = Given(weights, lengths, {"w": words}, sizes, checked=True, batched=bool(evidence))
         fits = {log_weights[name].dtype for name in self._blocks} <= {torch.float32, torch.float64}
-        return given if fits and self.program().fits(given) else None
+        return given if fits and self.program(evidence=bool(evidence)).fits(given) else None
 
-    def expected_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]:
+    @staticmethod
+    def _with(evidence: Mapping[str, Tensor] | None, arcs: Tensor, stops: Tensor) -> tuple[Tensor, Tensor]:
+        """Scores of arcs and stops with logs of factors of arcs."""
+        return (arcs + evidence["arc_scores"].to(arcs)[..., None], stops) if evidence else (arcs, stops)
+
+    def expected_counts(
+        self,
+        log_weights: Mapping[str, Tensor],
+        words: Tensor | Sentences,
+        *,
+        evidence: Mapping[str, Tensor] | None = None,
+    ) -> tuple[Tensor, Weights]:
+        """See :meth:`.Grammar.expected_counts`.
+
+        :param evidence: see :meth:`log_partition`.
+        """
         words = checked_inputs(self, log_weights, words, shared=True)
         given = self._given({name: log_weights[name].detach() for name in self._blocks}, words)
-        if given is not None:
-            log_z, counts = self.program().log_counts(given)
-            found = {name: c.to(log_weights[name].dtype) for name, c in counts.items()}
+        arcs = kept_numbers(evidence, "arc_scores", torch.float64) if evidence and words.is_cpu else None
+        if given is not None and (arcs is not None or not evidence):
+            constants = {} if arcs is None else {"arc": arcs}
+            log_z, counts = self.program(evidence=bool(evidence)).log_counts(given, constants=constants)
+            found = {name: counts[name].to(log_weights[name].dtype) for name in self._blocks}
             return self._keep_nan(log_z.to(log_weights["root"].dtype), log_weights), found
+        of_evidence = partial(self.log_partition, evidence=evidence)
+        return counts_by_gradient(of_evidence, {name: log_weights[name] for name in self.blocks}, words)
 
-        def log_partition(leaves: Weights, words: Tensor) -> Tensor:
-            return projective.log_partition(*self.scores(leaves, words), lengths_of(words))
+    def sentence_multinomials(self, words: Tensor | Sentences) -> SentenceMultinomials:
+        rows, sentences = DMVSentenceMultinomials(self, words), self.sentences(words)
+        if not sentences.known:
+            return rows
+        return SentenceMultinomials(self, sentences, {n: (rows.sentence[n], rows.multinomial[n]) for n in self.blocks})
 
-        log_z, found = counts_by_gradient(log_partition, {name: log_weights[name] for name in self.blocks}, words)
-        return self._keep_nan(log_z, log_weights), found
+    def collapsed_updates(self, words: Tensor | Sentences) -> CollapsedUpdates:
+        return sweeps(self, words, self._plan)
 
-    def sentence_multinomials(self, words: Tensor) -> SentenceMultinomials:
-        return DMVSentenceMultinomials(self, words)
-
-    def collapsed_updates(self, words: Tensor) -> CollapsedUpdates:
-        words = checked_words(words, self.num_tags)
-        if words.device.type != "cpu":
-            return CollapsedUpdates(self, words)
-        return DMVUpdates(self, words, DMVUpdates.plan(self, words))
+    def _plan(self, sentences: Sentences) -> Plan | None:
+        """What sweeps are compiled for; None, if factors of arcs are no numbers."""
+        factors = numbers_of({"arc": sentences.factors["arc_scores"]} if sentences.known else {})
+        if factors is None:
+            return None
+        program, sizes = self.program(evidence=bool(factors)).program, {"V": self.num_tags}
+        return Plan(Heads(self), sentences, program, sizes, EventMap.of_blocks(self.blocks), given=factors)
 
     def derivation(
         self,
         weights: Mapping[str, Tensor] | None,
-        words: Tensor,
+        words: Tensor | Sentences,
         *,
         log_weights: Mapping[str, Tensor] | None = None,
+        evidence: Mapping[str, Tensor] | None = None,
     ) -> DMVDerivation:
-        """p(y | x, w): trees of given words, as a :class:`ProjectiveDependencyTree` that counts events by block."""
-        return DMVDerivation(self, logarithms(weights, log_weights), words)
+        """p(y | x, w): trees of given words, as a :class:`ProjectiveDependencyTree` that counts events by block.
 
-    def evidence_dims(self, known: Known) -> Mapping[str, int]:
-        return {"heads": 1, "arc_scores": 2}
-
-    def given(self, known: Known) -> DMVEvidence:
-        """The model of sentences of whose trees something is known; see :class:`.Sentence`.
-
-        :param known: ``heads`` ``(*batch, n)``, -1 where unknown; or by kind ``heads`` and ``arc_scores``
-            ``(*batch, n+1, n+1)`` [head, dependent], logs of factors, -inf for an arc that is forbidden.
+        :param evidence: see :meth:`log_partition`.
         """
-        return DMVEvidence(self, known)
+        bonus = evidence["arc_scores"] if evidence else None
+        return DMVDerivation(self, logarithms(weights, log_weights), words_of(words), arc_bonus=bonus)
 
-    def derivation_given(
-        self, log_weights: Mapping[str, Tensor], words: Tensor, arc_bonus: Tensor, validate_args: bool | None = None
-    ) -> DMVDerivation:
-        """Trees with a log factor for each arc, shape ``(*batch, n+1, n+1)`` [head, dependent]."""
-        return DMVDerivation(self, log_weights, words, validate_args, arc_bonus)
+    @property
+    def structure(self) -> Heads:
+        """Heads, of which some may be known; log factors of arcs, too."""
+        return Heads(self)
 
     def sample_trees(
         self,

@@ -14,6 +14,7 @@ from pyrogram.charts.checks import checked_words
 from pyrogram.charts.trees import lengths_of
 from pyrogram.grammar import SentenceMultinomials, Weights, _ranges
 from pyrogram.recursion.run.on_tensors import Given, TensorProgram, fits_compiled
+from pyrogram.sentences import Sentences, words_of
 
 if TYPE_CHECKING:
     from .dmv import DMV
@@ -29,14 +30,14 @@ class DMVSentenceMultinomials(SentenceMultinomials):
     On the CPU one compiled pass serves all sentences, in float64 whatever the dtype of the rows. Memory is linear in
     the pairs, time O(n^3) a sentence.
 
-    :param words: shape ``(N, n)``, padded with -1 on the right.
+    :param sentences: words of shape ``(N, n)``, padded with -1 on the right; what is known of them is not looked at.
     :raises ValueError: if a sentence is not one or more tags and then padding.
     """
 
     grammar: DMV
 
-    def __init__(self, grammar: DMV, words: Tensor) -> None:
-        words = checked_words(words, grammar.num_words)
+    def __init__(self, grammar: DMV, sentences: Tensor | Sentences) -> None:
+        words = checked_words(words_of(sentences), grammar.num_words)
         if words.dim() != 2:
             raise ValueError(f"words must have shape (N, n), one row for each sentence, not {tuple(words.shape)}")
         real = words >= 0
@@ -57,10 +58,10 @@ class DMVSentenceMultinomials(SentenceMultinomials):
     def expected_counts(
         self, log_weights: Mapping[str, Tensor], sentences: Tensor | None = None, out: Weights | None = None
     ) -> tuple[Tensor, Weights]:
-        self._check(log_weights, sentences, out)
+        log_weights = self._checked(log_weights, sentences, out)
         doubles = out is None or all(rows.dtype == torch.float64 for rows in out.values())
         if not doubles or not fits_compiled(*(rows.detach() for rows in log_weights.values())):
-            return super().expected_counts(log_weights, sentences, out)
+            return self._by_chunks(log_weights, sentences, out)
         counts = {name: torch.zeros(rows.shape, dtype=torch.float64) for name, rows in log_weights.items()}
         if out is not None:
             counts = out

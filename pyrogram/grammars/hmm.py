@@ -14,19 +14,20 @@ from pyrogram.charts.checks import broadcast_shapes, check_size, checked_words
 from pyrogram.charts.hmm_sample import ancestral
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.state_sequence import StateSequence, check_states, state_counts
+from pyrogram.event_map import EventMap
 from pyrogram.grammar import (
     Block,
     Grammar,
-    Known,
     TooLong,
     Weights,
     checked_inputs,
     logarithms,
 )
 from pyrogram.recursion.run.on_tensors import fits_compiled
+from pyrogram.sentences import Factors, Sentences
 
-from .hmm_collapsed import HMMUpdates
-from .hmm_evidence import HMMEvidence
+from .recursive_collapsed import Plan, numbers_of, sweeps
+from .structures import StateStructure
 
 
 class HMM(Grammar):
@@ -81,55 +82,92 @@ class HMM(Grammar):
             "emission": {"state": states, "word": words},
         }
 
-    def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
+    def log_partition(
+        self,
+        log_weights: Mapping[str, Tensor],
+        words: Tensor | Sentences,
+        *,
+        evidence: Mapping[str, Tensor] | None = None,
+    ) -> Tensor:
+        """log Z, see :meth:`.Grammar.log_partition`.
+
+        :param evidence: ``state_scores``, logs of factors of states of words, shape ``(*batch, n, K)``.
+        """
         words = checked_inputs(self, log_weights, words)
-        tables = self._tables(log_weights)
+        tables, bonus = self._tables(log_weights), evidence["state_scores"] if evidence else None
         if [t.dim() for t in tables] == [1, 2, 2]:
             flat = words if words.dim() == 2 else words.reshape(-1, words.shape[-1])
+            if bonus is not None:
+                own = bonus.reshape(-1, *bonus.shape[-2:])
+                initial, transition, emission = (table[None] for table in tables)
+                log_z = chart.log_partition(initial, transition, emission, flat, bonus=own)
+                return log_z.reshape(words.shape[:-1])
             log_z = chart.program().log_partition(chart.prepare(*tables, flat)).reshape(words.shape[:-1])
             # Compiled code looks for NaN.
             return log_z if fits_compiled(*tables) else self._keep_nan(log_z, log_weights)
-        return StateSequence(*tables, words, validate_args=False).log_partition
+        return StateSequence(*tables, words, validate_args=False, bonus=bonus).log_partition
 
-    def expected_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]:
+    def expected_counts(
+        self,
+        log_weights: Mapping[str, Tensor],
+        words: Tensor | Sentences,
+        *,
+        evidence: Mapping[str, Tensor] | None = None,
+    ) -> tuple[Tensor, Weights]:
+        """See :meth:`.Grammar.expected_counts`.
+
+        :param evidence: see :meth:`log_partition`.
+        """
         words = checked_inputs(self, log_weights, words, shared=True)
-        log_z, *counts = chart.expected_counts(*self._tables(log_weights), words)
+        tables, bonus = self._tables(log_weights), evidence["state_scores"] if evidence else None
+        factors = None
+        if isinstance(evidence, Factors):
+            dtype = torch.float32 if all(t.dtype == torch.float32 for t in tables) else torch.float64
+            factors = evidence.kept(dtype, lambda: chart.factors_of_states(evidence["state_scores"], dtype))
+        log_z, *counts = chart.expected_counts(*tables, words, bonus=bonus, factors=factors)
         return log_z, dict(zip(self.blocks, counts, strict=True))
 
-    def collapsed_updates(self, words: Tensor) -> CollapsedUpdates:
-        words = checked_words(words, self.num_words)
-        if words.device.type != "cpu" or words.dim() != 2:
-            return CollapsedUpdates(self, words)
-        return HMMUpdates(self, words, HMMUpdates.plan(self, words))
+    def collapsed_updates(self, words: Tensor | Sentences) -> CollapsedUpdates:
+        return sweeps(self, words, self._plan)
+
+    def _plan(self, sentences: Sentences) -> Plan | None:
+        """What sweeps are compiled for; None, if factors of states are no numbers."""
+        factors = numbers_of({"bonus": chart.from_one(sentences.factors["state_scores"])} if sentences.known else {})
+        if factors is None:
+            return None
+        K = self.num_states
+        tables = EventMap.of_blocks(self.blocks).tables
+        moves = tables["transition"]  # into a state, or to the end
+        own = {
+            "initial": tables["initial"],
+            "transition": moves[:, :K],
+            "end": moves[:, K:],
+            "emission": tables["emission"],
+        }
+        program, sizes = chart.program(evidence=bool(factors)).program, {"K": K, "V": self.num_words}
+        return Plan(StateStructure(self), sentences, program, sizes, EventMap(self.blocks, own), given=factors)
 
     def derivation(
         self,
         weights: Mapping[str, Tensor] | None,
-        words: Tensor,
+        words: Tensor | Sentences,
         *,
         log_weights: Mapping[str, Tensor] | None = None,
+        evidence: Mapping[str, Tensor] | None = None,
     ) -> StateSequence:
-        """p(y | x, w): the states of given words."""
+        """p(y | x, w): the states of given words.
+
+        :param evidence: see :meth:`log_partition`.
+        """
         log_weights = logarithms(weights, log_weights)
         words = checked_inputs(self, log_weights, words)
-        return StateSequence(*self._tables(log_weights), words)
+        bonus = evidence["state_scores"] if evidence else None
+        return StateSequence(*self._tables(log_weights), words, bonus=bonus)
 
-    def evidence_dims(self, known: Known) -> Mapping[str, int]:
-        return {"states": 1, "state_scores": 2}
-
-    def given(self, known: Known) -> HMMEvidence:
-        """The model of sentences of whose states something is known; see :class:`.Sentence`.
-
-        :param known: ``states`` ``(*batch, n)``, -1 where unknown; or by kind ``states`` and ``state_scores``
-            ``(*batch, n, K)``, logs of factors, -inf for a state that is forbidden: a tag dictionary, say.
-        """
-        return HMMEvidence(self, known)
-
-    def derivation_given(
-        self, log_weights: Mapping[str, Tensor], words: Tensor, bonus: Tensor, validate_args: bool | None = None
-    ) -> StateSequence:
-        """States with a log factor for each state of each word, shape ``(*batch, n, K)``."""
-        return StateSequence(*self._tables(log_weights), words, validate_args, bonus)
+    @property
+    def structure(self) -> StateStructure:
+        """States of words, of which some may be known; log factors of states, too: a tag dictionary, say."""
+        return StateStructure(self)
 
     def _tables(self, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         return weights["initial"], weights["transition"], weights["emission"]

@@ -4,79 +4,99 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from pyrogram.collapsed_checks import check_trees
-from pyrogram.grammar import Grammar
+from pyrogram.blocks import Block
+from pyrogram.event_map import num_events
 from pyrogram.recursion.rules.components import COMPONENTS, SHARE, with_components
 from pyrogram.recursion.run.program import Program
+from pyrogram.sentences import Known, Sentences, Structure
 
 from .recursive_collapsed import Plan, RecursiveUpdates
 
 
 class MixedUpdates(RecursiveUpdates):
-    """Sweeps of a mixture of K grammars; a derivation is a component and a derivation of it, shape ``(N, 1 + L)``.
+    """Sweeps of a mixture of K grammars: of a derivation that is known, the component is not."""
 
-    :param grammar: the mixture. Its first block has the shares, shape ``(K,)``, then come the blocks of each component.
-    :param base: sweeps of one component, whose weights are not tied.
+    knows_derivations = False
+
+
+class MixtureStructure(Structure):
+    """A derivation is a component and a derivation of it, shape ``(N, 1 + L)``.
+
+    :param one: of derivations of a component.
+    :param num_events: of a component's grammar.
     """
 
-    def __init__(self, grammar: Grammar, base: RecursiveUpdates, num_components: int, plan: Plan | None = None) -> None:
-        self._one, self.num_components = base, num_components
-        self._numbers = base._plan.elements.by_component(num_components)
-        self._of_one = np.empty(num_components + self._numbers.size, np.int64)  # of which shares are none
-        self._of_one[self._numbers] = np.arange(self._numbers.shape[1])
-        own = _plan(grammar, base._plan, self._numbers) if plan is None else plan
-        super().__init__(grammar, base.words, own)
+    def __init__(self, one: Structure, num_components: int, num_events: int) -> None:
+        self.one, self.num_components, self._first = one, num_components, num_events
+        self.derivation = one.derivation
 
-    def _with(self, grammar: Grammar, plan: Plan) -> RecursiveUpdates:
-        return MixedUpdates(grammar, self._one, self.num_components, plan)
+    # Evidence is on derivations, whatever their components: it is the component's structure that has to do with it.
+    def kinds(self, known: Known) -> Mapping[str, int]:
+        return self.one.kinds(known)
 
-    # ------------------------------------------------------------------ derivations
+    def checked(self, tables: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return self.one.checked(tables)
 
-    def _check_trees(self, trees: Tensor) -> None:
-        check_trees(trees, (len(self.words), trees.shape[-1] if trees.dim() == 2 else 0))
+    def check_words(self, words: Tensor, tables: Mapping[str, Tensor]) -> None:
+        self.one.check_words(words, tables)
+
+    def factors(self, sentences: Sentences) -> dict[str, Tensor]:
+        return self.one.factors(sentences)
+
+    def log_factors(self, sentences: Sentences, derivations: Tensor) -> Tensor:
+        return self.one.log_factors(sentences, derivations[:, 1:].contiguous())
+
+    # ------------------------------------------------------------------ events
+
+    def length(self, n: int) -> int:
+        return 1 + self.one.length(n)
+
+    def num_events(self, n: int) -> int:
+        return 1 + self.one.num_events(n)
+
+    def check_derivations(self, words: Tensor, derivations: Tensor) -> None:
         K = self.num_components
-        if trees.shape[-1] == 0 or not bool(((trees[:, 0] >= 0) & (trees[:, 0] < K)).all()):
+        inside = derivations.shape[-1] > 0 and bool(((derivations[:, 0] >= 0) & (derivations[:, 0] < K)).all())
+        if not inside:
             raise ValueError(f"the first number of each derivation must be a component, 0 to {K - 1}, but some are not")
-        self._one._check_trees(trees[:, 1:].contiguous())
+        self.one.check_derivations(words, derivations[:, 1:].contiguous())
 
-    def _rows(self, trees: Tensor) -> Any:
-        own, component = self._one._rows(trees[:, 1:].contiguous()), trees[:, :1].numpy()
-        rows = np.where(own < 0, -1, self._numbers[component, own])
-        return np.concatenate([component, rows], 1)
+    def events(self, words: Tensor, derivations: Tensor) -> Tensor:
+        component, own = derivations[:, :1], self.one.events(words, derivations[:, 1:].contiguous())
+        shifted = torch.where(own < 0, -1, self.num_components + component * self._first + own)
+        return torch.cat([component, shifted], 1)
 
-    def _positions(self) -> dict[str, tuple[int, ...]]:
-        return {name: (first, 0, *strides) for name, (first, *strides) in self._one._positions().items()}
+    def positions(self, n: int) -> dict[str, tuple[int, ...]]:
+        return {name: (first, 0, *strides) for name, (first, *strides) in self.one.positions(n).items()}
 
-    def _move(self, trees: Tensor, rows: Any, positions: Any, accepted: Any) -> None:
-        K, derivations = self.num_components, trees[:, 1:].contiguous()
-        is_share = (rows >= 0) & (rows < K)
-        trees[:, 0] = torch.from_numpy(rows[is_share])  # one of each sentence
-        own = self._one._rows(derivations)
-        of_one = rows[~is_share].reshape(len(rows), -1)
-        own[accepted] = np.where(of_one < 0, -1, self._of_one[of_one])[accepted]
-        self._one._move(derivations, own, positions, accepted)
-        trees[:, 1:] = derivations
+    def replace(self, derivations: Tensor, events: Any, positions: Any, accepted: Any) -> None:
+        K, own = self.num_components, derivations[:, 1:].contiguous()
+        is_share = (events >= 0) & (events < K)
+        component = events[is_share]  # one of each sentence
+        of_one = events[~is_share].reshape(len(events), -1)
+        of_one = np.where(of_one < 0, -1, of_one - K - component[:, None] * self._first)
+        self.one.replace(own, of_one, positions, accepted)
+        derivations[:, 1:] = own
+        derivations[torch.from_numpy(accepted), 0] = torch.from_numpy(component[accepted])
 
-    def parts(self, trees: Tensor) -> Tensor:
-        return self._one.parts(trees[:, 1:].contiguous())
-
-    def add_parts(self, total: Tensor | None, trees: Tensor) -> Tensor:
-        return self._one.add_parts(total, trees[:, 1:].contiguous())
+    def add_parts(self, total: Tensor | None, words: Tensor, derivations: Tensor) -> Tensor:
+        return self.one.add_parts(total, words, derivations[:, 1:].contiguous())
 
 
-def _plan(grammar: Grammar, one: Plan, numbers: Any) -> Plan:
+def mixed_plan(blocks: Mapping[str, Block], one: Plan, num_components: int) -> Plan:
     """What sweeps of all components are compiled for.
 
-    :param one: the same of one component.
-    :param numbers: of its elements in each component, see :meth:`.EventMap.by_component`.
+    :param blocks: the shares, shape ``(K,)``, then the blocks of each component.
+    :param one: the same of one component, whose weights are not tied.
     """
-    K, located = len(numbers), {}
+    K, numbers, located = num_components, one.events.by_component(num_components), {}
     for name, own in one.located.items():
         width = len(one.program.recursion.tables[name].sizes)
         located[name] = np.stack([np.where(own < 0, -1, numbers[k, own]) for k in range(K)], own.ndim - width)
@@ -84,9 +104,13 @@ def _plan(grammar: Grammar, one: Plan, numbers: Any) -> Plan:
     if nats is not None:
         nats[numbers] = one.nats
     return Plan(
-        *(grammar, one.words, Program(with_components(one.program.recursion, {*one.elements.tables, *located}))),
-        *({**one.sizes, COMPONENTS: K}, one.lists, one.given),
+        MixtureStructure(one.structure, K, num_events(one.events.blocks)),
+        one.sentences,
+        Program(with_components(one.program.recursion, {*one.events.tables, *located})),
+        {**one.sizes, COMPONENTS: K},
+        one.events.mixed(blocks, SHARE, K),
+        one.lists,
+        one.given,
         located=located,
-        events=one.elements.mixed(grammar.blocks, SHARE, K),
         nats=nats,
     )

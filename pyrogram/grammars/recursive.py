@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size, checked_words
+from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.recursive_derivation import RecursiveDerivation
-from pyrogram.event_map import first_events, num_events
-from pyrogram.grammar import Block, Grammar, Known, TooLong, Weights, checked_inputs, is_cut
+from pyrogram.event_map import EventMap, first_events, num_events
+from pyrogram.grammar import Block, Grammar, TooLong, Weights, checked_inputs, is_cut
 from pyrogram.operators import constant
 from pyrogram.printable import plural
 from pyrogram.recursion.rules.bonus import bonus_name, with_bonus
@@ -26,14 +26,15 @@ from pyrogram.recursion.rules.lowering import lower
 from pyrogram.recursion.rules.placed import placed
 from pyrogram.recursion.rules.recursions import Recursion
 from pyrogram.recursion.rules.traces import Traces
-from pyrogram.recursion.run.on_tensors import Given, TensorProgram, factors_of, tensor_program
+from pyrogram.recursion.run.on_tensors import Given, TensorProgram, tensor_program
+from pyrogram.sentences import Sentences, words_of
 
-from .recursive_collapsed import Plan, RecursiveUpdates, fits_sweeps
+from .recursive_collapsed import Plan, numbers_of, sweeps
 from .recursive_draws import Sampler, drawn
 from .recursive_evidence import axes_of_evidence, item_counts, with_evidence
-from .recursive_known import DERIVATIONS, RecursiveEvidence
 from .recursive_sizes import fit
 from .recursive_sums import Sums
+from .structures import Rows
 
 
 class RecursiveGrammar(Grammar):
@@ -122,7 +123,7 @@ class RecursiveGrammar(Grammar):
 
     def __getstate__(self) -> dict[str, Any]:
         # What was made when it was first asked for does not travel.
-        return {k: v for k, v in self.__dict__.items() if k not in ("_cells", "identity")}
+        return {k: v for k, v in super().__getstate__().items() if k not in ("_cells", "identity")}
 
     @property
     def blocks(self) -> Mapping[str, Block]:
@@ -143,7 +144,11 @@ class RecursiveGrammar(Grammar):
     # ------------------------------------------------------------------ log Z and counts
 
     def log_partition(
-        self, log_weights: Mapping[str, Tensor], words: Tensor, *, evidence: Mapping[str, Tensor] | None = None
+        self,
+        log_weights: Mapping[str, Tensor],
+        words: Tensor | Sentences,
+        *,
+        evidence: Mapping[str, Tensor] | None = None,
     ) -> Tensor:
         """log Z, see :meth:`.Grammar.log_partition`.
 
@@ -209,14 +214,20 @@ class RecursiveGrammar(Grammar):
         rows = program.best(flat, 1, self._numbers(), self.longest(words.shape[-1]))[1][0]
         return rows.to(words.device).reshape(*batch, rows.shape[-1])
 
-    def _on(self, log_weights: Mapping[str, Tensor], words: Tensor, *, own: bool = False) -> tuple[Given, torch.Size]:
+    def _on(
+        self, log_weights: Mapping[str, Tensor], words: Tensor | Sentences, *, own: bool = False
+    ) -> tuple[Given, torch.Size]:
         """What programs are run on, and the batch shape; see :meth:`flat`."""
         words = checked_inputs(self, log_weights, words)
         batch = broadcast_shapes(words.shape[:-1], self._batch(log_weights))
         return self._sums.given(self.flat(log_weights, batch, own=own), self._flat_words(words, batch)), batch
 
     def expected_counts(
-        self, log_weights: Mapping[str, Tensor], words: Tensor, *, evidence: Mapping[str, Tensor] | None = None
+        self,
+        log_weights: Mapping[str, Tensor],
+        words: Tensor | Sentences,
+        *,
+        evidence: Mapping[str, Tensor] | None = None,
     ) -> tuple[Tensor, Weights]:
         """See :meth:`.Grammar.expected_counts`.
 
@@ -270,61 +281,43 @@ class RecursiveGrammar(Grammar):
 
     # ------------------------------------------------------------------ derivations
 
-    def collapsed_updates(self, words: Tensor) -> CollapsedUpdates:
-        words = checked_words(words, self.num_words)
-        plan = self.sweep_plan(words, {})
-        return CollapsedUpdates(self, words) if plan is None else RecursiveUpdates(self, words, plan)
+    def collapsed_updates(self, words: Tensor | Sentences) -> CollapsedUpdates:
+        return sweeps(self, words, self._plan)
 
-    def sweep_plan(self, words: Tensor, evidence: Mapping[str, Tensor]) -> Plan | None:
-        """What sweeps over sentences are compiled for; None, if they are not.
-
-        :param words: shape ``(N, n)``, of the grammar.
-        :param evidence: logs of factors by name, as :meth:`log_partition` takes them, of each sentence.
-        """
-        program, fitted = self._sums.program, self._sums.fitted
-        if evidence:
-            program = tensor_program(with_bonus(self._sums.recursion, sorted(evidence)))
-        scores = {bonus_name(name): table for name, table in evidence.items()}
+    def _plan(self, sentences: Sentences) -> Plan | None:
+        """What sweeps over sentences are compiled for; None, if they are not."""
+        program, fitted, words = self._sums.program, self._sums.fitted, sentences.words
+        if sentences.factors:
+            program = tensor_program(with_bonus(self._sums.recursion, sorted(sentences.factors)))
+        scores = {bonus_name(name): table for name, table in sentences.factors.items()}
         scores |= {x.name: x.scores(words, fitted.sizes, torch.float64) for x in self._sums.places}
-        factors = {name: factors_of(table) for name, table in scores.items()}
-        given = {name: table for name, table in factors.items() if table is not None}
-        if len(given) < len(factors) or not fits_sweeps(program.program, self.blocks, words):
+        factors, plain = numbers_of(scores), all(type(block) is Block for block in self.blocks.values())
+        if factors is None or not plain or not program.program.in_many:
             return None
-        return Plan(self, words, program.program, fitted.sizes, fitted.lists, given)
+        events = EventMap.of_blocks(self.blocks)
+        return Plan(
+            *(Rows(self), sentences, program.program, fitted.sizes, events, fitted.lists),
+            given=factors,
+        )
 
     def derivation(
         self,
         weights: Mapping[str, Tensor] | None,
-        words: Tensor,
+        words: Tensor | Sentences,
         *,
         log_weights: Mapping[str, Tensor] | None = None,
+        evidence: Mapping[str, Tensor] | None = None,
     ) -> RecursiveDerivation:
-        """p(y | x, w): rows of events of given words."""
-        return RecursiveDerivation(self, weights, words, log_weights=log_weights)
+        """p(y | x, w): rows of events of given words.
 
-    def evidence_dims(self, known: Known) -> Mapping[str, int]:
-        names = [name for name in known if name != DERIVATIONS] if isinstance(known, Mapping) else []
-        return {DERIVATIONS: 1, **{name: self.num_axes(name) for name in names}}
-
-    def given(self, known: Known) -> RecursiveEvidence:
-        """The grammar of sentences of whose derivations something is known; see :class:`.Sentence`.
-
-        :param known: ``derivations`` ``(*batch, L)``, rows of -1 where unknown; or by kind ``derivations``, and logs of
-            factors of items, or of uses of events of a block, by name, see the evidence of :meth:`log_partition`.
+        :param evidence: see :meth:`log_partition`.
         """
-        return RecursiveEvidence(self, known)
+        return RecursiveDerivation(self, weights, words_of(words), log_weights=log_weights, evidence=evidence)
 
-    def derivation_given(
-        self,
-        log_weights: Mapping[str, Tensor],
-        words: Tensor,
-        evidence: Mapping[str, Tensor],
-        validate_args: bool | None = None,
-    ) -> RecursiveDerivation:
-        """p(y | x, evidence, w); see :meth:`log_partition`."""
-        return RecursiveDerivation(
-            self, None, words, log_weights=log_weights, evidence=evidence, validate_args=validate_args
-        )
+    @property
+    def structure(self) -> Rows:
+        """Rows of events, some of which may be known, or logs of factors of items, or of uses of events of a block."""
+        return Rows(self)
 
     def num_axes(self, name: str) -> int:
         """How many axes the evidence on an item or a block has, besides the batch's.
@@ -340,6 +333,31 @@ class RecursiveGrammar(Grammar):
         :raises ValueError: if there is no such item or block.
         """
         return axes_of_evidence(self._sums, name)
+
+    def items_of(self, words: Tensor, value: Tensor, names: Iterable[str]) -> Weights:
+        """How often items, or events of blocks, are at each place of derivations, as :meth:`item_counts` expects them.
+
+        Rows are read in Python, one by one.
+
+        :param words: shape ``(*batch, n)``.
+        :param value: rows of events, shape ``(*sample, *batch, L)``; a row of -1 alone has no items.
+        :raises ValueError: if a row is no derivation of its words, or if there is no such item or block.
+        """
+        n = words.shape[-1]
+        batch = broadcast_shapes(value.shape[:-1], words.shape[:-1])
+        sentences = self._flat_words(words, batch).tolist()
+        rows = self._flat_words(value.long(), batch).tolist()
+        axes = {name: self.item_axes(name) for name in names}
+        shapes = {name: (*(n + 1,) * positions, *sizes) for name, (positions, sizes) in axes.items()}
+        found = {name: torch.zeros(len(rows), *shape, dtype=torch.float64) for name, shape in shapes.items()}
+        for b, (row, sentence) in enumerate(zip(rows, sentences, strict=True)):
+            events = [event for event in row if event >= 0]
+            parts = self.traces([w for w in sentence if w >= 0]).parts(events) if events else []
+            for name, positions, symbols in parts:
+                place = b, *positions, *symbols
+                if name in found:
+                    found[name][place] += 1
+        return {name: c.reshape(*batch, *shapes[name]).to(value.device) for name, c in found.items()}
 
     def event(self, number: int) -> tuple[str, tuple[int, ...]]:
         """The block of an event, and its index in the block's shape.

@@ -4,16 +4,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from pyrogram.collapsed import CollapsedUpdates, CorpusCounts, SentenceCounts, Weights
+from pyrogram.charts.checks import checked_words
+from pyrogram.collapsed import CollapsedUpdates, CorpusCounts, Derived, SentenceCounts, Weights
 from pyrogram.collapsed_checks import (
     check_sentence_counts,
     check_sentences,
@@ -23,116 +24,176 @@ from pyrogram.collapsed_checks import (
 from pyrogram.event_map import EventMap, first_events, multinomials_of
 from pyrogram.grammar import Block, Grammar
 from pyrogram.recursion.emit.sentence_events import CELL
+from pyrogram.recursion.emit.sentences import Numbers
+from pyrogram.recursion.run.on_tensors import factors_of
 from pyrogram.recursion.run.program import Program, longest_first
 from pyrogram.recursion.run.sweep_engine import UNCOUNTED, Corpus, SweepEngine
+from pyrogram.sentences import Factors, Sentences, Structure
 
 
 @dataclass(frozen=True)
 class Plan:
     """What sweeps are compiled for: a recursion, and its sentences on the CPU.
 
-    :param base: the grammar that it is.
-    :param words: of this grammar, shape ``(N, n)``, padded with -1.
+    :param structure: of derivations.
+    :param sentences: words of shape ``(N, n)``, and what is known of them.
     :param sizes: numbers of symbols, by the names of sizes.
+    :param events: which events of the grammar the elements of the program's tables are.
     :param lists: columns of lists of rules.
     :param given: factors of parts of derivations, see :class:`.Corpus`.
     :param located: the events that weights by position are, see :class:`.Corpus`.
-    :param events: which events of the grammar the elements of the program's tables are; None: those of its blocks.
     :param sources: where weights are tied, which entries they are.
     :param nats: logs of factors of the program's events that are not counted; None: there are none.
     :param sums: a program with the same sums, by which no derivations are drawn; None: the same.
     """
 
-    base: Grammar
-    words: Tensor
+    structure: Structure
+    sentences: Sentences
     program: Program
     sizes: Mapping[str, int]
+    events: EventMap
     lists: Mapping[str, Any] = field(default_factory=dict)
     given: Mapping[str, Any] = field(default_factory=dict)
     located: Mapping[str, Any] = field(default_factory=dict)
-    events: EventMap | None = None
     sources: EventMap | None = None
     nats: Any = None
     sums: Program | None = None
 
-    @cached_property
-    def elements(self) -> EventMap:
-        """Of the elements of the program's tables, the events of the grammar."""
-        return EventMap.of_blocks(self.base.blocks) if self.events is None else self.events
-
     @property
     def numbering(self) -> EventMap:
         """The map by whose numbers they are counted: of events, or of entries."""
-        return self.elements if self.sources is None else self.sources
+        return self.events if self.sources is None else self.sources
 
     def tied(self, sources: Mapping[str, Block], entries: Mapping[str, Tensor]) -> Plan:
         """The same with weights that are entries of others, see :meth:`.EventMap.tied`."""
-        return replace(self, sources=self.elements.tied(sources, entries))
-
-    def tilted(self, nats: Mapping[str, Tensor]) -> Plan:
-        """The same with nats of events, by block of the grammar.
-
-        :param nats: shape ``block.shape``; blocks that are left out have none.
-        """
-        return replace(self, nats=self.elements.values(nats))
+        return replace(self, sources=self.events.tied(sources, entries))
 
 
-def fits_sweeps(program: Program, blocks: Mapping[str, Block], words: Tensor) -> bool:
-    """Whether the sweeps of a recursion are compiled: on the CPU, for many sentences at once, without packed blocks."""
-    at_once = program.in_many
-    plain = all(type(block) is Block for block in blocks.values())
-    return at_once and plain and words.device.type == "cpu" and words.dim() == 2
+def sweeps(
+    grammar: Grammar,
+    words: Tensor | Sentences,
+    plan: Callable[[Sentences], Plan | None],
+    kind: type[RecursiveUpdates] | None = None,
+) -> CollapsedUpdates:
+    """Compiled sweeps of a grammar over sentences; in plain torch, where there are none.
+
+    :param plan: what they are compiled for, of sentences on the CPU, without the nats of a tilt; None: they are not.
+    :param kind: their class.
+    """
+    sentences = grammar.sentences(words)
+    own = sentences.words
+    checked_words(own, grammar.num_words)
+    found = plan(sentences) if own.device.type == "cpu" and own.dim() == 2 else None
+    if found is None:
+        return CollapsedUpdates(grammar, sentences)
+    if grammar.nats:
+        found = replace(found, nats=found.events.values(grammar.nats))
+    return (RecursiveUpdates if kind is None else kind)(grammar, found)
+
+
+def kept_numbers(factors: Mapping[str, Tensor], name: str, dtype: torch.dtype) -> Numbers | None:
+    """Factors as compiled code takes them, made once for many calls; None, if they are not in the range of numbers."""
+
+    def compute() -> Numbers | None:
+        return factors_of(factors[name], dtype)
+
+    return factors.kept((name, dtype), compute) if isinstance(factors, Factors) else compute()
+
+
+def numbers_of(factors: Mapping[str, Tensor]) -> dict[str, Any] | None:
+    """Factors as compiled sweeps take them, by name; None, if some are not in the range of floating point."""
+    found = {name: factors_of(table) for name, table in factors.items()}
+    return None if any(table is None for table in found.values()) else found
 
 
 class RecursiveUpdates(CollapsedUpdates):
     """Sweeps of a grammar that is a recursion; words must lie on the CPU.
 
     Sentence counts are the ``values`` of all events that can occur in each sentence, see
-    :mod:`~pyrogram.recursion.emit.sentence_events`. Derivations are rows of events.
+    :mod:`~pyrogram.recursion.emit.sentence_events`. A derivation that is known does not move: sweeps pass over its
+    sentence, whose counts are constants.
 
-    :param grammar: the grammar of the plan, or one that has evidence on its sentences, or tied weights.
-    :param words: of this grammar.
+    :param grammar: the grammar of the plan, or one of tied weights.
     """
 
-    def __init__(self, grammar: Grammar, words: Tensor, plan: Plan) -> None:
-        super().__init__(grammar, words)
-        self._plan, self._base = plan, plan.base
-        self._num_events, self._counted = plan.elements.num_elements, plan.numbering.counted
+    #: Whether a sentence with a known derivation has no other.
+    knows_derivations = True
+
+    def __init__(self, grammar: Grammar, plan: Plan) -> None:
+        super().__init__(grammar, plan.sentences)
+        self.plan, self._structure, self._counted = plan, plan.structure, plan.numbering.counted
         corpus = Corpus(
-            *(plan.numbering.shapes, plan.words.numpy(), plan.sizes, plan.lists),
+            *(plan.numbering.shapes, self.words.numpy(), plan.sizes, plan.lists),
             renumbered=self._counted,
             given=plan.given,
             located=plan.located,
             nats=plan.nats,
-            few=plan.elements.few,
+            few=plan.events.few,
         )
         sums = None if plan.sums is None else plan.sums.recursion
         self._engine = SweepEngine(plan.program.recursion, corpus, sums)
         self._events = self._engine.events
         self.num_own = len(self._events.places)
         self._num_multinomials = [int(multinomials_of({n: b}).max()) + 1 for n, b in self.blocks.items()]
+        is_whole = self.sentences.is_whole
+        self._known = is_whole.nonzero()[:, 0] if self.knows_derivations else self.words.new_zeros(0)
 
     @property
-    def lists_few_events(self) -> bool:
-        """Whether some table has few elements that are events."""
-        return bool(self._plan.elements.few)
+    def can_be_mixed(self) -> bool:
+        """Whether a mixture of several such grammars has compiled sweeps, too."""
+        forced = not self._structure.is_by_row or not len(self._known)  # factors say which derivation is known
+        return not self.plan.events.few and forced
 
-    def tied(self, grammar: Grammar, entries: Mapping[str, Tensor]) -> CollapsedUpdates | None:
-        return self._with(grammar, self._plan.tied(grammar.blocks, entries))
-
-    def tilted(self, grammar: Grammar, nats: Mapping[str, Tensor]) -> CollapsedUpdates:
-        return self._with(grammar, self._plan.tilted(nats))
+    def tied(self, grammar: Derived, entries: Mapping[str, Tensor]) -> CollapsedUpdates | None:
+        return type(self)(cast(Grammar, grammar), self.plan.tied(grammar.blocks, entries))
 
     def log_tilt(self, trees: Tensor) -> Tensor:
-        if self._plan.nats is None:
-            return torch.zeros((), dtype=torch.float64)
+        total = self._log_factors(trees)
+        if self.plan.nats is None:
+            return total
         self._check_trees(trees)
         rows = self._rows(trees)
-        return torch.tensor(float(self._plan.nats[rows[rows >= 0]].sum()), dtype=torch.float64)
+        return total + float(self.plan.nats[rows[rows >= 0]].sum())
 
-    def _with(self, grammar: Grammar, plan: Plan) -> RecursiveUpdates:
-        """The same sweeps of another grammar and plan."""
-        return type(self)(grammar, self.words, plan)
+    # ------------------------------------------------------------------ derivations that are known
+
+    @cached_property
+    def _known_rows(self) -> Any:
+        """Of sentences whose derivations are known, these as rows of elements, shape ``(W, L)``."""
+        some = self.sentences[self._known]
+        return self._elements(some.words, some.derivations)
+
+    @cached_property
+    def _known_entropies(self) -> Tensor:
+        """What known derivations add to the bound: the logs of their factors and nats; -inf, where there is none."""
+        factors = self.sentences[self._known].log_factors.double()
+        if self.plan.nats is None:
+            return factors
+        rows = self._known_rows
+        return factors + torch.from_numpy(np.where(rows < 0, 0.0, self.plan.nats[rows]).sum(1))
+
+    def _write_known(self, values: Tensor, entropies: Tensor) -> None:
+        """Count the events of known derivations, in the places of their sentences; and what they add to the bound."""
+        if not len(self._known):
+            return
+        entropies[self._known] = self._known_entropies
+        rows, numbers = self._known_rows, self._engine.places
+        sentence, at = (rows >= 0).nonzero()
+        events = rows[sentence, at] if self._counted is None else self._counted[rows[sentence, at]]
+        sizes, starts = (x[self._known.numpy()] for x in (self._events.sizes, self._events.starts))
+        owner = np.repeat(np.arange(len(sizes)), sizes)
+        slots = np.repeat(starts - np.concatenate([[0], sizes.cumsum()[:-1]]), sizes) + np.arange(int(sizes.sum()))
+        keys, first = np.unique(owner * self._num_numbers + numbers[slots], return_index=True)
+        table = values.numpy()
+        table[slots] = 0.0  # only the sum over the places of a number counts
+        wanted = sentence * self._num_numbers + events
+        place = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
+        here = keys[place] == wanted if len(keys) else np.zeros(len(wanted), np.bool_)
+        np.add.at(table, slots[first[place[here]]], 1.0)
+
+    def _moving(self, order: Tensor) -> Tensor:
+        """An order of the sentences without those that do not move."""
+        return order[~torch.isin(order, self._known)] if len(self._known) else order
 
     # ------------------------------------------------------------------ expected counts
 
@@ -142,7 +203,11 @@ class RecursiveUpdates(CollapsedUpdates):
         own = torch.zeros(len(self._engine.places), dtype=torch.float64)
         fixed = CorpusCounts(zeros, {}, {n: weights[n].to(torch.float64) for n in self.blocks})
         order = torch.from_numpy(longest_first(self._events.lengths))  # so blocks have few empty places
-        return self._sweep(fixed, own, order, CELL)
+        log_z, entropies, found = self._sweep(fixed, own, order, CELL)
+        if len(self._known):
+            logs = {name: w.log() for name, w in fixed.weights.items()}
+            log_z[self._known] = cast(Grammar, self.grammar).log_partition(logs, self.sentences[self._known])
+        return log_z, entropies, found
 
     def _collapsed_vb(
         self,
@@ -158,15 +223,18 @@ class RecursiveUpdates(CollapsedUpdates):
     ) -> tuple[Tensor, Tensor, SentenceCounts]:
         out = torch.empty_like(own)
         log_z, entropies = (torch.zeros(len(self.words), dtype=torch.float64) for _ in range(2))
+        order = self._moving(order)
         if not self._is_compiled(corpus):
             for i, z, entropy, new in self._sweep_in_torch(corpus, {"values": own}, order, batch_size):
                 log_z[i], entropies[i] = z, entropy.double()
                 for k, sentence in enumerate(i.tolist()):
                     out[self._own(sentence)] = self._packed(new, k, sentence).to(torch.float64)
+            self._write_known(out, entropies)
             return log_z, entropies, {"values": out}
         counts, alpha = self._shared(corpus)
         arrays = own.numpy(), out.numpy(), order.numpy()
         log_z, entropies = map(torch.from_numpy, self._engine.collapsed_vb(counts, alpha, *arrays, batch_size))
+        self._write_known(out, entropies)
         self._write(counts, corpus)
         if corpus.weights:
             new = self.total({"values": out})
@@ -215,16 +283,28 @@ class RecursiveUpdates(CollapsedUpdates):
 
     # ------------------------------------------------------------------ derivations
 
+    def draw(self, log_weights: Mapping[str, Tensor], generator: torch.Generator | None = None) -> Tensor:
+        if not len(self._known):
+            return super().draw(log_weights, generator)
+        moving = self._moving(torch.arange(len(self.words)))
+        trees = self.words.new_full((len(self.words), self._structure.length(self.words.shape[1])), -1)
+        trees[self._known] = self.sentences[self._known].derivations
+        if len(moving):
+            trees[moving] = self._drawn(self.sentences[moving], log_weights, generator)
+        return trees
+
+    def _elements(self, words: Tensor, trees: Tensor) -> Any:
+        """Derivations as rows of elements of the program's tables, shape ``(N, L)``, int64, padded with -1.
+
+        An array to write into, as wide as any derivation is.
+        """
+        events = self._structure.events(words, trees).numpy()
+        rows = np.where(events < 0, -1, self.plan.events.elements[events])
+        width = self._structure.num_events(self.words.shape[1])
+        return np.pad(rows, ((0, 0), (0, width - rows.shape[1])), constant_values=-1)
+
     def _rows(self, trees: Tensor) -> Any:
-        """Derivations as rows of events, shape ``(N, L)``, int64, padded with -1; an array to write into."""
-        return trees.numpy()
-
-    def _positions(self) -> dict[str, tuple[int, ...]]:
-        """Numbers of the positions of weights that :meth:`_move` needs; see :meth:`.SweepEngine.hastings`."""
-        return {}
-
-    def _move(self, trees: Tensor, rows: Any, positions: Any, accepted: Any) -> None:
-        """Replace the derivations that were accepted, where they are not the rows."""
+        return self._elements(self.words, trees)
 
     def counts(self, trees: Tensor) -> Weights:
         self._check_trees(trees)
@@ -234,12 +314,15 @@ class RecursiveUpdates(CollapsedUpdates):
         return self._by_block(torch.from_numpy(flat))
 
     def _check_trees(self, trees: Tensor) -> None:
-        shape = (len(self.words), trees.shape[-1] if trees.dim() == 2 else 0)
-        check_trees(trees, shape)
-        if bool(((trees < -1) | (trees >= self._num_events)).any()):
-            raise ValueError(
-                f"trees must be rows of events, 0 to {self._num_events - 1}, padded with -1, but some are not"
-            )
+        width = trees.shape[-1] if trees.dim() == 2 else 0
+        check_trees(trees, (len(self.words), width))
+        self._structure.check_derivations(self.words, trees)
+
+    def parts(self, trees: Tensor) -> Tensor:
+        return self.add_parts(None, trees)
+
+    def add_parts(self, total: Tensor | None, trees: Tensor) -> Tensor:
+        return self._structure.add_parts(total, self.words, trees)
 
     def _hastings(
         self,
@@ -251,15 +334,21 @@ class RecursiveUpdates(CollapsedUpdates):
         temperature: float,
     ) -> Tensor:
         self._check_trees(trees)
+        order = self._moving(order)
+        accepted = torch.ones(len(self.words), dtype=torch.bool)
         if not self._is_compiled(corpus):
-            return self._plain_hastings(corpus, trees, order, batch_size, generator, temperature)
+            moved = self._plain_hastings(corpus, trees, order, batch_size, generator, temperature)
+            accepted[order] = moved[order]
+            return accepted
         seed = int(torch.randint(2**62, (), generator=generator))
         own, (counts, alpha) = trees.contiguous(), self._shared(corpus)
         rows = self._rows(own)
-        accepted, positions = self._engine.hastings(
-            counts, alpha, rows, order.numpy(), batch_size, seed, temperature, self._positions()
+        moved, positions = self._engine.hastings(
+            *(counts, alpha, rows, order.numpy(), batch_size, seed, temperature),
+            self._structure.positions(self.words.shape[1]),
         )
-        self._move(own, rows, positions, accepted)
+        self._structure.replace(own, self.plan.events.of_elements(rows), positions, moved)
+        accepted[order] = torch.from_numpy(moved)[order]
         if own is not trees:
             trees.copy_(own)
         self._write(counts, corpus)
@@ -267,7 +356,7 @@ class RecursiveUpdates(CollapsedUpdates):
             new = self.counts(trees)
             for name in corpus.weights:
                 corpus.counts[name].copy_(new[name])
-        return torch.from_numpy(accepted)
+        return accepted
 
     # ------------------------------------------------------------------ tables
 

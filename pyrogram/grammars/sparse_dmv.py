@@ -17,12 +17,10 @@ from pyrogram.charts.attachments import Attachments, seen_pairs
 from pyrogram.charts.checks import broadcast_shapes, check_size, checked_words
 from pyrogram.charts.dmv_sample import ancestral
 from pyrogram.charts.trees import lengths_of
-from pyrogram.collapsed import CollapsedUpdates
-from pyrogram.event_map import by_block, num_events
-from pyrogram.evidence import digest_of
+from pyrogram.collapsed import CollapsedUpdates, seeded
+from pyrogram.event_map import EventMap, by_block, num_events
 from pyrogram.grammar import (
     Block,
-    Known,
     PackedBlock,
     SentenceMultinomials,
     Weights,
@@ -30,13 +28,15 @@ from pyrogram.grammar import (
     counts_by_gradient,
 )
 from pyrogram.printable import plural
+from pyrogram.recursion.emit.sentence_events import FewEvents
 from pyrogram.recursion.run.on_tensors import Given, TensorProgram, fits_compiled
+from pyrogram.sentences import Sentences, digest_of
 
 from .dmv import DMV
 from .dmv_events import events_of
-from .sparse_dmv_arcs import Arcs, SentenceArcs
-from .sparse_dmv_collapsed import SparseDMVUpdates, plan
-from .sparse_dmv_evidence import SparseDMVEvidence
+from .recursive_collapsed import Plan, RecursiveUpdates, numbers_of, sweeps
+from .sparse_dmv_arcs import CELLS, Arcs, SentenceArcs
+from .structures import Heads
 
 
 class SparseDMV(DMV):
@@ -122,7 +122,7 @@ class SparseDMV(DMV):
         return f"Sparse{super().__repr__()[:-1]}, {plural(len(self.pairs), 'pair')})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k != "identity"}
+        return {k: v for k, v in super().__getstate__().items() if k != "identity"}
 
     @property
     def pairs(self) -> Tensor:
@@ -172,11 +172,6 @@ class SparseDMV(DMV):
         return self._arcs.table(words)[1]
 
     def rows_of(self, words: Any, heads: Any) -> Any:
-        """The events of trees, numbered through all blocks, padded with -1, see :func:`.dmv_trees.rows_of`.
-
-        :param words: an array, shape ``(N, n)``.
-        :param heads: an array, shape ``(N, n)``.
-        """
         V, S, A = self.num_tags, self.num_valences, self.attachments.num_valences
         rows = dmv_trees.rows_of(words, heads, V, S, self.valence_attach)
         of_pairs = (rows >= V) & (rows < V + 2 * A * V * V)
@@ -203,12 +198,15 @@ class SparseDMV(DMV):
         root, attach, stop = (log_weights[name].double() for name in self.blocks)
         return torch.cat([root, attach, root.new_zeros(1)]), stop[None]
 
-    def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor, *, bonus: Tensor | None = None) -> Tensor:
-        """log Z, see :meth:`.Grammar.log_partition`.
-
-        :param bonus: log factors of the arcs of each of N sentences, shape ``(N, n+1, n+1)`` [head, dependent].
-        """
+    def log_partition(
+        self,
+        log_weights: Mapping[str, Tensor],
+        words: Tensor | Sentences,
+        *,
+        evidence: Mapping[str, Tensor] | None = None,
+    ) -> Tensor:
         words = checked_inputs(self, log_weights, words)
+        bonus = _of_each(evidence)
         tables = [log_weights[name] for name in self.blocks]
         shared = all(t.shape == block.shape for t, block in zip(tables, self.blocks.values(), strict=True))
         if shared and fits_compiled(*tables):
@@ -221,22 +219,22 @@ class SparseDMV(DMV):
             log_z = torch.cat(found)[order].to(tables[0].dtype)
             return self._keep_nan(log_z.reshape(words.shape[:-1]), log_weights)
         scores, stops = self.scores(log_weights, words)
-        if bonus is not None:
-            scores = scores + bonus.to(scores)[..., None]
-        return self._keep_nan(projective.log_partition(scores, stops, lengths_of(words)), log_weights)
+        return self._keep_nan(
+            projective.log_partition(*self._with(evidence, scores, stops), lengths_of(words)), log_weights
+        )
 
     def expected_counts(
-        self, log_weights: Mapping[str, Tensor], words: Tensor, *, bonus: Tensor | None = None
+        self,
+        log_weights: Mapping[str, Tensor],
+        words: Tensor | Sentences,
+        *,
+        evidence: Mapping[str, Tensor] | None = None,
     ) -> tuple[Tensor, Weights]:
-        """See :meth:`.Grammar.expected_counts`.
-
-        :param bonus: see :meth:`log_partition`.
-        """
         words = checked_inputs(self, log_weights, words, shared=True)
         tables = {name: log_weights[name].detach() for name in self.blocks}
         if not fits_compiled(*tables.values()):
-            return counts_by_gradient(partial(self.log_partition, bonus=bonus), tables, words)
-        flat, stop = self._doubles(tables)
+            return counts_by_gradient(partial(self.log_partition, evidence=evidence), tables, words)
+        flat, stop, bonus = *self._doubles(tables), _of_each(evidence)
         log_z, total, stops = flat.new_zeros(len(words)), torch.zeros_like(flat), torch.zeros_like(stop)
         for arcs in self._arcs.of(words):
             log_z[arcs.sentences], counts = self.program().log_counts(self._given_arcs(flat, stop, arcs, bonus))
@@ -295,21 +293,25 @@ class SparseDMV(DMV):
 
     # ------------------------------------------------------------------ the rest
 
-    def sentence_multinomials(self, words: Tensor) -> SentenceMultinomials:
+    def sentence_multinomials(self, words: Tensor | Sentences) -> SentenceMultinomials:
         return SentenceMultinomials(self, words)
 
-    def collapsed_updates(self, words: Tensor) -> CollapsedUpdates:
-        words = checked_words(words, self.num_tags)
-        if (
-            words.device.type != "cpu"
-            or words.dim() != 2
-            or any(arcs.parts is not None for arcs in self._arcs.of(words))
-        ):
-            return CollapsedUpdates(self, words)  # unseen pairs have factors besides their weights
-        return SparseDMVUpdates(self, words, plan(self, words))
+    def collapsed_updates(self, words: Tensor | Sentences) -> CollapsedUpdates:
+        return sweeps(self, words, self._plan, SparseDMVUpdates)
 
-    def given(self, known: Known) -> SparseDMVEvidence:
-        return SparseDMVEvidence(self, known)
+    def _plan(self, sentences: Sentences) -> Plan | None:
+        """That of the DMV, whose table of attachments has few elements that are events.
+
+        None, if there are unseen pairs, which have factors besides their weights.
+        """
+        factors = numbers_of({"arc": sentences.factors["arc_scores"]} if sentences.known else {})
+        if factors is None or any(arcs.parts is not None for arcs in self._arcs.of(sentences.words)):
+            return None
+        V, own = self.num_tags, self.attachments
+        program = chart.program(self.valence_attach, evidence=bool(factors), valences=self.num_valences).program
+        valences = (self.num_valences,) if self.valence_attach else ()
+        events = EventMap.of_blocks(self.blocks, {"attach": FewEvents(own.numbers, own.owners, (V, 2, *valences, V))})
+        return Plan(Heads(self), sentences, program, {"V": V}, events, given=factors)
 
     def _ancestral(
         self, tables: Sequence[Tensor], own: Tensor, max_length: int, cut: bool, tries: int
@@ -320,3 +322,25 @@ class SparseDMV(DMV):
 def batch_of(table: Tensor, *others: Tensor) -> torch.Size:
     """The batch that vectors have together."""
     return broadcast_shapes(*(t.shape[:-1] for t in (table, *others)))
+
+
+class SparseDMVUpdates(RecursiveUpdates):
+    """Sweeps of the :class:`SparseDMV` over sentences all of whose pairs were seen."""
+
+    def _drawn(
+        self, sentences: Sentences, log_weights: Mapping[str, Tensor], generator: torch.Generator | None
+    ) -> Tensor:
+        """A few sentences at a time: scores of all arcs would take much memory."""
+        grammar: Any = self.grammar
+        if isinstance(grammar, SparseDMV) and not sentences.known and not grammar.is_tilted:
+            return grammar.drawn(log_weights, self.words, generator)
+        size = max(1, CELLS // (self.words.shape[1] + 1) ** 2)
+        with seeded(generator):
+            chunks = (sentences[i : i + size] for i in range(0, len(sentences), size))
+            few = (grammar.derivation(None, some, log_weights=log_weights) for some in chunks)
+            return torch.cat([derivation.sample() for derivation in few])
+
+
+def _of_each(evidence: Mapping[str, Tensor] | None) -> Tensor | None:
+    """Log factors of the arcs of each of N sentences, shape ``(N, n+1, n+1)``."""
+    return None if not evidence else evidence["arc_scores"].reshape(-1, *evidence["arc_scores"].shape[-2:])

@@ -12,7 +12,7 @@ import torch
 from pyrogram import CFG, models
 from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
 from pyrogram.data import generated_verbs
-from pyrogram.grammars.cfg_collapsed import CFGUpdates
+from pyrogram.grammars.recursive_collapsed import RecursiveUpdates
 from pyrogram.infer import TreeHastings
 from pyrogram.models import morphology
 from pyrogram.testing import chi_square
@@ -87,7 +87,7 @@ CASES = {"rules of all kinds": english, "substrings": verbs, "dense": dense, "un
 def test_collapsed_vb_is_that_of_plain_torch(case, batch_size):
     grammar, words = CASES[case]()
     compiled, plain = grammar.collapsed_updates(words), CollapsedUpdates(grammar, words)
-    assert isinstance(compiled, CFGUpdates)
+    assert isinstance(compiled, RecursiveUpdates)
     start = grammar.initial_weights(words, seed=1)
     (*found, own), (*expected, plain_own) = compiled.expected_counts(start), plain.expected_counts(start)
     torch.testing.assert_close(found, expected)
@@ -143,7 +143,7 @@ def test_own_counts_are_of_events_that_can_occur():
     """All derivations of each sentence, listed, use the events for which a value is kept, and no others."""
     grammar, words = sparse()
     sweeps = grammar.collapsed_updates(words)
-    assert isinstance(sweeps, CFGUpdates)
+    assert isinstance(sweeps, RecursiveUpdates)
     sizes = []
     for i, row in enumerate(words):
         derivation = grammar.derivation({"rules": torch.ones(len(grammar.rules))}, row[row >= 0])
@@ -320,7 +320,7 @@ def test_lists_lie_as_compiled_code_reads_them():
     grammar = CFG.from_string(ENGLISH)
     words = grammar.encode(["I saw a man in the park"] * 5 + ["man"] * 20 + ["saw I in the park"] * 9)
     sweeps = grammar.collapsed_updates(words)
-    assert isinstance(sweeps, CFGUpdates)
+    assert isinstance(sweeps, RecursiveUpdates)
     for events in (sweeps._engine.events, sweeps._engine.events.listed()):
         arrays = {name: x for name, x in vars(events).items() if isinstance(x, np.ndarray)}
         assert {"sizes", "ends", "starts", "places", "elements", "owners"} <= arrays.keys()

@@ -10,7 +10,7 @@ import torch
 
 from pyrogram import HMM
 from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
-from pyrogram.grammars.hmm_collapsed import HMMUpdates
+from pyrogram.grammars.recursive_collapsed import RecursiveUpdates
 from pyrogram.infer import CollapsedVB
 from pyrogram.models.dirichlet import dirichlet
 from pyrogram.testing import chi_square
@@ -28,7 +28,7 @@ def concentrations(grammar, seed=0):
 @pytest.mark.parametrize("batch_size", [1, 3])
 def test_collapsed_vb_is_that_of_plain_torch(batch_size, fixed):
     compiled, plain = GRAMMAR.collapsed_updates(WORDS), CollapsedUpdates(GRAMMAR, WORDS)
-    assert isinstance(compiled, HMMUpdates)
+    assert isinstance(compiled, RecursiveUpdates)
     start = GRAMMAR.initial_weights(WORDS, seed=1)
     (*found, own), (*expected, plain_own) = compiled.expected_counts(start), plain.expected_counts(start)
     torch.testing.assert_close(found, expected)

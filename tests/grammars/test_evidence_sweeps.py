@@ -12,10 +12,10 @@ from torch import Tensor
 
 from pyrogram import DMV
 from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
-from pyrogram.collapsed_evidence import EvidenceUpdates
 from pyrogram.grammar import Grammar
 from pyrogram.grammars import CFG, HMM
 from pyrogram.grammars.recursive_collapsed import RecursiveUpdates
+from pyrogram.sentences import Sentences
 
 KINDS = 2
 
@@ -85,14 +85,14 @@ cases = pytest.mark.parametrize("case", [*CASES, *TIED.values()])
 
 
 def sweeps(case: str, words: Tensor) -> tuple[RecursiveUpdates, CollapsedUpdates, Any]:
-    """Compiled and plain, of sentences of which a part is known, and the grammar with evidence."""
-    base, known = CASES[case.removesuffix(", tied")](words)
-    grammar: Any = base.given(known)
+    """Compiled and plain, of sentences of which a part is known, and the grammar."""
+    grammar, known = CASES[case.removesuffix(", tied")](words)
     whole = tied(grammar) if case in TIED.values() else grammar
-    updates = whole.collapsed_updates(grammar.numbered(words))
-    found = updates._moving["partly"][1]
-    assert isinstance(found, RecursiveUpdates)
-    return found, CollapsedUpdates(whole, found.words), grammar
+    given = grammar.sentences(words, known)
+    some = given[given.is_informed & ~given.is_whole]
+    found = whole.collapsed_updates(some)
+    assert isinstance(found, RecursiveUpdates) and found.plan.given
+    return found, CollapsedUpdates(whole, some), grammar
 
 
 def agree(a: Any, b: Any) -> None:
@@ -132,18 +132,17 @@ def test_sweeps_agree_with_plain_torch(case: str, fixed: tuple[str, ...], longes
 def test_sentences_known_not_at_all_partly_and_wholly(base: Any, tie: bool) -> None:
     words = torch.tensor([[0, 1, 1], [1, 0, -1], [0, 1, 0], [1, 1, 0]])
     known = torch.tensor([[-1, -1, -1], [0, 1, -1], [-1, 0, -1], [-1, -1, -1]])  # of the second one all
-    grammar = base.given(known)
-    numbered = grammar.numbered(words)
-    whole = tied(grammar) if tie else grammar
+    given = base.sentences(words, known)
+    whole = tied(base) if tie else base
     results = []
-    updates = whole.collapsed_updates(numbered)
-    assert isinstance(updates, EvidenceUpdates) and set(updates._moving) == {"plain", "partly"}
-    for sweeps in (updates, CollapsedUpdates(whole, numbered)):
-        log_z, entropies, own = sweeps.expected_counts(whole.initial_weights(numbered, "random", seed=1))
+    updates = whole.collapsed_updates(given)
+    assert isinstance(updates, RecursiveUpdates) and given.is_whole.tolist() == [False, True, False, False]
+    for sweeps in (updates, CollapsedUpdates(whole, given)):
+        log_z, entropies, own = sweeps.expected_counts(whole.initial_weights(words, "random", seed=1))
         everyone = torch.arange(4)
         found = [log_z, entropies, *sweeps.total(own).values(), *sweeps.dense_counts(own, everyone).values()]
         corpus = CorpusCounts(sweeps.total(own), {n: torch.full(b.shape, 0.3) for n, b in whole.blocks.items()})
-        entropies, own = sweeps.collapsed_vb(corpus, own, torch.tensor([0, 3, 1, 2]), 1)  # part by part
+        entropies, own = sweeps.collapsed_vb(corpus, own, torch.tensor([0, 3, 1, 2]), 1)
         found += [entropies, *sweeps.total(own).values(), *corpus.counts.values()]
         results.append(found)
     for a, b in zip(*results, strict=True):
@@ -151,7 +150,7 @@ def test_sentences_known_not_at_all_partly_and_wholly(base: Any, tie: bool) -> N
     logs = {n: b.uniform(torch.ones(())).log() for n, b in whole.blocks.items()}
     trees = updates.draw(logs)
     of_trees = updates.counts(trees)
-    for name, c in CollapsedUpdates(whole, numbered).counts(trees).items():
+    for name, c in CollapsedUpdates(whole, given).counts(trees).items():
         agree(of_trees[name], c)
     corpus = CorpusCounts(
         {n: c.clone() for n, c in of_trees.items()}, {n: torch.ones(c.shape) for n, c in logs.items()}
@@ -165,11 +164,11 @@ def test_sentences_known_not_at_all_partly_and_wholly(base: Any, tie: bool) -> N
 def test_great_factors() -> None:
     """No sentence can be trusted in real space; plain torch then does them in their order."""
     words = random_words(12, 7)
-    grammar: Any = DMV(KINDS).given(arcs(words, False, 150.0))
-    fast = grammar.collapsed_updates(grammar.numbered(words))._moving["partly"][1]
+    grammar = DMV(KINDS)
+    given = grammar.sentences(words, arcs(words, False, 150.0))
     start = grammar.initial_weights(words, "random", seed=1)
     results = []
-    for updates in (fast, CollapsedUpdates(grammar, fast.words)):
+    for updates in (grammar.collapsed_updates(given), CollapsedUpdates(grammar, given)):
         log_z, _, own = updates.expected_counts(start)
         field = CorpusCounts(updates.total(own), {n: torch.ones(b.shape) for n, b in grammar.blocks.items()})
         entropies, own = updates.collapsed_vb(field, own, torch.arange(12), 1)
@@ -182,30 +181,26 @@ def test_great_factors() -> None:
 def test_factors_that_are_no_numbers(case: str) -> None:
     """Their logarithms are: plain torch takes these."""
     words = random_words(6, 4)
-    base, known = CASES[case](words)
-    grammar: Any = base.given({name: scores * 2000.0 for name, scores in known.items()})
-    updates = grammar.collapsed_updates(grammar.numbered(words))
-    assert not isinstance(updates._moving["partly"][1], RecursiveUpdates)
+    grammar, known = CASES[case](words)
+    great = {name: scores * 2000.0 for name, scores in known.items()}
+    updates = grammar.collapsed_updates(grammar.sentences(words, great))
+    assert not isinstance(updates, RecursiveUpdates)
     log_z, _, own = updates.expected_counts(grammar.initial_weights(words, "random", seed=1))
     assert bool(log_z.isfinite().all()) and bool(updates.total(own)[next(iter(grammar.blocks))].isfinite().all())
 
 
-def log_factors(grammar: Any, words: Tensor, derivations: Tensor) -> Tensor:
+def log_factors(grammar: Any, sentence: Sentences, derivations: Tensor) -> Tensor:
     """The log factor of each derivation of a sentence."""
-    if isinstance(grammar.base, (DMV, HMM, CFG)):
-        return torch.as_tensor(grammar.log_bonus(*many(grammar, words, len(derivations)), derivations))
-    scores = grammar.tables["F"][int(grammar.split(words)[1])]
+    if isinstance(grammar, (DMV, HMM, CFG)):
+        every = torch.zeros(len(derivations), dtype=torch.long)
+        return torch.as_tensor(grammar.structure.log_factors(sentence[every], derivations))
+    scores = sentence.known["F"][0]
     first = sum(grammar.blocks[name].shape.numel() for name in ("initial", "transition"))
     found = []
     for row in derivations.tolist():  # the last word's events come first
         states = [(e - first) // KINDS for e in row if e >= first][::-1]
         found.append(sum(scores[t, z] for t, z in enumerate(states, 1)))
     return torch.stack(found)
-
-
-def many(grammar: Any, words: Tensor, times: int) -> tuple[Tensor, Tensor]:
-    own, row = grammar.split(words)
-    return own.expand(times, -1), row.expand(times)
 
 
 @pytest.mark.one_in(40)
@@ -225,11 +220,10 @@ def test_one_hastings_sweep_leaves_the_posterior_as_it_is(case: str, temperature
     zeros = {n: torch.zeros(b.shape) for n, b in grammar.blocks.items()}
     width = fast.draw({n: w.log() for n, w in uniform.items()}).shape[1]
     supports, bonus = [], []
-    for words in fast.words:
-        own = grammar.split(words)[0]
-        every = grammar.base.derivation(zeros, own[own >= 0]).enumerate_support()
+    for b, own in enumerate(fast.words):
+        every = grammar.derivation(zeros, own[own >= 0]).enumerate_support()
         every = torch.nn.functional.pad(every, (0, width - every.shape[1]), value=-1)
-        score = log_factors(grammar, words, every)
+        score = log_factors(grammar, fast.sentences[b : b + 1], every)
         supports.append(every[score > -torch.inf])
         bonus.append(score[score > -torch.inf])
     pairs = [torch.stack([a, b]) for a in supports[0] for b in supports[1]]

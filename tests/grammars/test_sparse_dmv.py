@@ -21,7 +21,7 @@ from pyrogram.charts.trees import projective_trees
 from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
 from pyrogram.distributions import Sentence
 from pyrogram.grammars import SparseDMV, sparse_dmv_arcs, weights_of_classes
-from pyrogram.grammars.sparse_dmv_collapsed import SparseDMVUpdates
+from pyrogram.grammars.sparse_dmv import SparseDMVUpdates
 from pyrogram.infer import EM, CollapsedVB, TreeGibbs, TreeHastings, VariationalEM
 from pyrogram.models import maximum_likelihood
 from pyrogram.models.dirichlet import dirichlet

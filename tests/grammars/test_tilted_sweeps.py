@@ -12,7 +12,6 @@ from torch import Tensor
 
 from pyrogram import DMV
 from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
-from pyrogram.collapsed_evidence import EvidenceUpdates
 from pyrogram.grammars import CFG, HMM
 from pyrogram.grammars.recursive_collapsed import RecursiveUpdates
 from pyrogram.infer.model.mixture import MixtureGrammar
@@ -99,22 +98,21 @@ def _nats(grammar: Any, words: Tensor, trees: Tensor) -> Tensor:
 def test_sentences_known_not_at_all_partly_and_wholly(base: Any, tie: bool) -> None:
     words = torch.tensor([[0, 1, 1], [1, 0, -1], [0, 1, 0], [1, 1, 0]])
     known = torch.tensor([[-1, -1, -1], [0, 1, -1], [-1, 0, -1], [-1, -1, -1]])  # of the second one all
-    given = tilted(base, forbid=False).given(known)
-    numbered = given.numbered(words)
-    whole = tied(given) if tie else given
-    updates, results = whole.collapsed_updates(numbered), []
-    assert isinstance(updates, EvidenceUpdates) and set(updates._moving) == {"plain", "partly"}
-    assert all(isinstance(own, RecursiveUpdates) for _, own in updates._moving.values())
-    for sweeps in (updates, CollapsedUpdates(whole, numbered)):
-        log_z, entropies, own = sweeps.expected_counts(whole.initial_weights(numbered, "random", seed=1))
+    grammar = tilted(base, forbid=False)
+    given = grammar.sentences(words, known)
+    whole = tied(grammar) if tie else grammar
+    updates, results = whole.collapsed_updates(given), []
+    assert isinstance(updates, RecursiveUpdates)
+    for sweeps in (updates, CollapsedUpdates(whole, given)):
+        log_z, entropies, own = sweeps.expected_counts(whole.initial_weights(words, "random", seed=1))
         found = [log_z, entropies, *sweeps.total(own).values()]
         corpus = CorpusCounts(sweeps.total(own), {n: torch.full(b.shape, 0.3) for n, b in whole.blocks.items()})
-        entropies, own = sweeps.collapsed_vb(corpus, own, torch.tensor([0, 3, 1, 2]), 1)  # part by part
+        entropies, own = sweeps.collapsed_vb(corpus, own, torch.tensor([0, 3, 1, 2]), 1)
         results.append([*found, entropies, *sweeps.total(own).values(), *corpus.counts.values()])
     for a, b in zip(*results, strict=True):
         agree(a.double(), b.double())
     trees = updates.draw({n: b.uniform(torch.ones(())).log() for n, b in whole.blocks.items()})
-    agree(updates.log_tilt(trees), _nats(whole, numbered, trees) if tie else _nats(given, numbered, trees))
+    agree(updates.log_tilt(trees), _nats(grammar, words, trees))
 
 
 @pytest.mark.one_in(7)

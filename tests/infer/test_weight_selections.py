@@ -39,7 +39,7 @@ from torch.distributions import constraints
 from pyrogram import CFG, DMV
 from pyrogram.distributions import Sentence, dirichlet_prior, logistic_normal
 from pyrogram.grammar import Weights
-from pyrogram.grammars.dmv_collapsed import DMVUpdates
+from pyrogram.grammars.recursive_collapsed import RecursiveUpdates
 from pyrogram.infer import EM, CollapsedVB, ModelError, TreeGibbs, TreeHastings, VariationalEM
 from pyrogram.infer.model.collapsed import log_dirichlet_multinomial
 from pyrogram.infer.model.reading import read
@@ -249,7 +249,7 @@ def test_collapsed_vb(name: str, batch_size: int) -> None:
         assert loop.step() == pytest.approx(field.objective(), rel=1e-10)
         field.figure3(order, batch_size)
     assert_close(loop.weights(), idiom.events(field.weights()), rtol=1e-8)
-    assert isinstance(loop._problem.updates["words"], DMVUpdates)
+    assert isinstance(loop._problem.updates["words"], RecursiveUpdates)
 
 
 @pytest.mark.one_in(2)

@@ -32,7 +32,7 @@ def test_they_are_evidence_of_the_grammar() -> None:
     grammar = DMV(2)
     weights = grammar.initial_weights(corpus.words, "uniform")
     plain = grammar.derivation(weights, corpus.words).log_partition
-    given = grammar.given(segments(corpus).parts)
-    costs = given.log_partition({k: w.log() for k, w in weights.items()}, given.numbered(corpus.words))
+    given = grammar.sentences(corpus.words, segments(corpus).parts)
+    costs = grammar.log_partition({k: w.log() for k, w in weights.items()}, given)
     torch.testing.assert_close(costs, plain - 3.0)
     assert str(segments(corpus)) == "An arc across punctuation costs 3 nats."

@@ -99,7 +99,9 @@ class LogisticNormalPosterior:
                 )
             if source.per_sentence:
                 site, block = _place(traced, source)
-                found = self.sentence_multinomials.setdefault(site.name, site.grammar.sentence_multinomials(site.words))
+                found = self.sentence_multinomials.setdefault(
+                    site.name, site.grammar.sentence_multinomials(site.sentences)
+                )
                 rows[source.logistic_normal.block] = (
                     found.sentence[block].cpu().numpy(),
                     found.multinomial[block].cpu().numpy(),

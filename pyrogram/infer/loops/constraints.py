@@ -120,7 +120,7 @@ def tilted_counts(
     """
     grammar, events = of_model(site, log_weights)
     tilted = {name: w + nats[name].to(w) if name in nats else w for name, w in events.items()}
-    log_z, counts = grammar.expected_counts(tilted, site.words)
+    log_z, counts = grammar.expected_counts(tilted, site.sentences)
     check_derivable(site, log_z)
     return log_z, site.grammar.sums(counts) if isinstance(site.grammar, TiedGrammar) else counts, counts
 
@@ -166,8 +166,8 @@ def _best_share(
         excess = _sum([(_BEYOND_ALL * sign, f), (-_BEYOND_ALL * sign * share, of)])
         logs = {name: torch.where(w > -torch.inf, 0.0, w) for name, w in events.items()}
         logs = {name: w + excess[name].to(w) if name in excess else w for name, w in logs.items()}
-        best = grammar.derivation(None, site.words, log_weights=logs).argmax()
-        counts = grammar.collapsed_updates(site.words).counts(best)
+        best = grammar.derivation(None, site.sentences, log_weights=logs).argmax()
+        counts = grammar.collapsed_updates(site.sentences).counts(best)
         found += site.scale * float(expectation(counts, f))
         every += site.scale * float(expectation(counts, of))
     return found / every if every else share

@@ -13,8 +13,7 @@ from typing import TypedDict
 import torch
 from torch import Tensor
 
-from pyrogram.bias import Bias
-from pyrogram.grammar import Grammar, Weights
+from pyrogram.grammar import Weights
 from pyrogram.infer.model.expected_counts import (
     SiteCounts,
     check_derivable,
@@ -22,12 +21,11 @@ from pyrogram.infer.model.expected_counts import (
     site_counts,
     summed_counts,
 )
-from pyrogram.infer.model.mixture import MixtureGrammar
 from pyrogram.infer.model.shares import share_of
 from pyrogram.infer.model.structure import ModelError, SentenceSite, TracedModel
-from pyrogram.infer.model.tied import TiedGrammar
 from pyrogram.infer.running.reduce import Reduce
 from pyrogram.printable import plural
+from pyrogram.sentences import Sentences
 
 from .constraints import Constraint, combined, expectation, greatest_share, model_grammar, tilted_counts
 from .dual import WORTH_TELLING, minimise
@@ -89,7 +87,7 @@ class ScheduledEStep:
             raise ValueError("HardSteps takes no constraints, for one derivation has no shares; use AtLeast without it")
         # the last selections, lest they be made again: up to a length, and the share of this process
         self._seen: tuple[TracedModel, int, TracedModel] | None = None
-        self._shared: tuple[list[Tensor], TracedModel] | None = None
+        self._shared: tuple[list[Sentences], TracedModel] | None = None
 
     @property
     def num_steps(self) -> int:
@@ -145,7 +143,7 @@ class ScheduledEStep:
         setting = self.schedule.at(step)
         seen = traced if setting.longest is None else self._up_to(traced, setting.longest)
         if setting.tilt is not None:
-            sites = [replace(site, grammar=tilted(site.grammar, setting.tilt)) for site in seen.sentences]
+            sites = [replace(site, grammar=site.grammar.tilted(setting.tilt)) for site in seen.sentences]
             seen = replace(seen, sentences=sites)
         if setting.hard:
             return self._counted(seen, log_weights, best_counts)
@@ -165,11 +163,13 @@ class ScheduledEStep:
     def _share(self, traced: TracedModel) -> TracedModel:
         """The model of this process's own sentences."""
         assert self.reduce is not None
-        words = [site.words for site in traced.sentences]
-        if self._shared is None or not all(a is b for a, b in zip(self._shared[0], words, strict=True)):
-            self._shared = words, share_of(traced, self.reduce.rank, self.reduce.size)
+        own = [site.sentences for site in traced.sentences]
+        if self._shared is None or not all(a is b for a, b in zip(self._shared[0], own, strict=True)):
+            self._shared = own, share_of(traced, self.reduce.rank, self.reduce.size)
         pairs = zip(traced.sentences, self._shared[1].sentences, strict=True)
-        return replace(traced, sentences=[replace(site, words=own.words, rows=own.rows) for site, own in pairs])
+        return replace(
+            traced, sentences=[replace(site, sentences=share.sentences, rows=share.rows) for site, share in pairs]
+        )
 
     def _constrained(self, traced: TracedModel, log_weights: Mapping[str, Tensor], dual: Weights) -> Counted:
         """The counts under the q that is nearest to the posterior, of those under which the constraints hold."""
@@ -235,7 +235,7 @@ class ScheduledEStep:
             for site in traced.sentences:
                 short = (site.words >= 0).sum(-1) <= longest
                 name = f"{site.name}, up to {plural(longest, 'word')}"  # for messages, which number these sentences
-                sites.append(replace(site, name=name, words=site.words[short].contiguous()))
+                sites.append(replace(site, name=name, sentences=site.sentences[short]))
             if not any(len(site.words) for site in sites):
                 raise ValueError(
                     f"the curriculum has no sentence of at most {plural(longest, 'word')}; begin with longer ones"
@@ -244,26 +244,17 @@ class ScheduledEStep:
         return self._seen[2]
 
 
-def tilted(grammar: Grammar, bias: Bias) -> Grammar:
-    """A site's grammar under a bias of the events of the model's grammar, whose weights may be tied, or mixed."""
-    if isinstance(grammar, TiedGrammar):
-        return TiedGrammar(tilted(grammar.base, bias), grammar.blocks, grammar.entries)
-    if isinstance(grammar, MixtureGrammar):
-        return MixtureGrammar(tilted(grammar.base, bias), grammar.indicator, grammar.num_components)
-    return grammar.tilted(bias)
-
-
 def best_counts(site: SentenceSite, log_weights: Mapping[str, Tensor]) -> tuple[Tensor, Weights]:
     """log max_y p(x, y | w) of each sentence of a site, and the counts of these derivations, by block.
 
     :param log_weights: by source.
     """
     by_block = {block: log_weights[source] for block, source in site.source_of_block.items()}
-    derivation = site.grammar.derivation(None, site.words, log_weights=by_block)
+    derivation = site.grammar.derivation(None, site.sentences, log_weights=by_block)
     with torch.no_grad():
         log_z: Tensor = derivation.log_partition
         check_derivable(site, log_z)
         best: Tensor = derivation.argmax()
         score: Tensor = log_z + derivation.log_prob(best)
-        counts = site.grammar.collapsed_updates(site.words).counts(best)
+        counts = site.grammar.collapsed_updates(site.sentences).counts(best)
     return score, {block: c.to(by_block[block]) for block, c in counts.items()}

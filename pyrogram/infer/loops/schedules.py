@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyrogram.bias import Bias
-from pyrogram.evidence import digest_of
+from pyrogram.sentences import digest_of
 
 __all__ = ["Annealed", "Curriculum", "Decaying", "HardSteps", "Schedule"]
 

@@ -37,7 +37,7 @@ def log_collapsed_joint(
     total = torch.zeros((), dtype=torch.float64)
     for name, source in traced.weight_sources.items():
         if name in alpha:
-            total = total + log_dirichlet_multinomial(source.block, counts[name], alpha[name]).cpu()
+            total = total + log_dirichlet_multinomial(source.block, counts[name].cpu(), alpha[name].cpu())
         else:
             f, w = counts[name], weights[name].to(torch.float64)
             total = total + torch.where(f > 0, f * w.log(), 0.0).sum().cpu()
@@ -122,7 +122,7 @@ class CollapsedProblem(PointProblem):
         if scaled:
             raise ModelError(f"{loop} cannot handle site {scaled[0]!r}, which is scaled or masked; VariationalEM can")
         problem.check(loop)
-        problem.updates = {s.name: s.grammar.collapsed_updates(s.words) for s in traced.sentences}
+        problem.updates = {s.name: s.grammar.collapsed_updates(s.sentences) for s in traced.sentences}
         problem.orders = {s.name: SentenceOrder(s.words, batch_size) for s in traced.sentences}
         problem.traced = replace(traced, reference=problem.reference(loop))
         return problem

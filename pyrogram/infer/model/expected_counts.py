@@ -9,13 +9,10 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
-from pyrogram.evidence import EvidenceGrammar
 from pyrogram.grammar import Weights
 from pyrogram.infer.running.reduce import Reduce, summed
-from pyrogram.tilt import TiltedGrammar
 
 from .structure import SentenceSite, TracedModel
-from .tied import TiedGrammar
 
 #: Of a site and log weights by source: log Z of each sentence, and counts by block.
 SiteCounts = Callable[[SentenceSite, Mapping[str, Tensor]], tuple[Tensor, Weights]]
@@ -27,7 +24,7 @@ def site_counts(site: SentenceSite, log_weights: Mapping[str, Tensor]) -> tuple[
     if any(w.dim() > len(site.grammar.blocks[block].shape) for block, w in by_block.items()):
         log_z, counts = _counts_of_each(site, by_block)
     else:
-        log_z, counts = site.grammar.expected_counts(by_block, site.words)
+        log_z, counts = site.grammar.expected_counts(by_block, site.sentences)
     check_derivable(site, log_z)
     return log_z, counts
 
@@ -39,7 +36,7 @@ def _counts_of_each(site: SentenceSite, by_block: Mapping[str, Tensor]) -> tuple
     """
     with torch.enable_grad():
         leaves = {block: w.detach().requires_grad_() for block, w in by_block.items()}
-        log_z = site.grammar.log_partition(of_rows(site, leaves), site.words)
+        log_z = site.grammar.log_partition(of_rows(site, leaves), site.sentences)
         total = log_z.masked_fill(log_z == -torch.inf, 0.0).sum()
         counts = torch.autograd.grad(total, list(leaves.values()), materialize_grads=True)
     return log_z.detach(), dict(zip(leaves, counts, strict=True))
@@ -106,12 +103,8 @@ def check_derivable(site: SentenceSite, log_z: Tensor) -> None:
     if len(impossible):
         first = int(impossible[0])
         number = site.number(first)
-        grammar, others = site.grammar, ""
-        while isinstance(grammar, TiedGrammar | TiltedGrammar):
-            if isinstance(grammar, TiltedGrammar):
-                others = ", and with a bias that does not forbid all derivations"
-            grammar = grammar.base
-        if isinstance(grammar, EvidenceGrammar) and not bool(grammar.admits(site.words[first : first + 1])):
+        others = ", and with a bias that does not forbid all derivations" if site.grammar.bias.events else ""
+        if site.sentences.known and not _agrees(site, first):
             raise ValueError(
                 f"sentence {number} of site {site.name!r} has evidence that no derivation agrees with, such as two "
                 "roots, a cycle of heads, or brackets that cross; correct what is known of it, or say that it is "
@@ -121,3 +114,11 @@ def check_derivable(site: SentenceSite, log_z: Tensor) -> None:
             f"sentence {number} of site {site.name!r} has probability zero under the current weights; "
             f"start from weights without zeros{others}"
         )
+
+
+def _agrees(site: SentenceSite, sentence: int) -> bool:
+    """Whether some derivation agrees with what is known of a sentence, if any is one at all; weights are no matter."""
+    blocks, alone = site.grammar.blocks.items(), site.sentences[sentence : sentence + 1]
+    ones = {n: torch.zeros(block.shape, dtype=torch.float64, device=alone.words.device) for n, block in blocks}
+    given, plain = (site.grammar.log_partition(ones, x) > -torch.inf for x in (alone, alone.words))
+    return bool(given) or not bool(plain)

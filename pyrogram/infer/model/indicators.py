@@ -181,16 +181,15 @@ class _SummingOut(Messenger):
     def _mix(self, msg: Any, function: Sentence, indicator: str) -> None:
         shares = self.shares[indicator]
         given = function.log_weights if function.weights is None else function.weights
-        grammar = MixtureGrammar(function.observed_grammar, indicator, shares.shape[-1])
+        grammar = MixtureGrammar(function.grammar, indicator, shares.shape[-1])
         weights: Weights = {indicator: shares.log() if function.weights is None else shares}
         for k in range(grammar.num_components):
             for block, w in given.items():
                 each = w.dim() - len(function.grammar.blocks[block].shape) > self.depth
                 weights[f"{block}[{k}]"] = w[k] if each else w
         kind = "log_weights" if function.weights is None else "weights"
-        options: dict[str, Any] = {kind: weights, "normalized": function.normalized}
+        options: dict[str, Any] = {kind: weights, "normalized": function.normalized, "known": function.known}
         mixture = Sentence(grammar, validate_args=function._validate_args, **options)
         inner = len(function.batch_shape) - len(msg["fn"].batch_shape)  # dimensions of one event, under to_event
         outer = len(function.batch_shape) - self.depth - inner  # the values of the indicator
         msg["fn"] = mixture.expand(function.batch_shape[max(outer, 0) :]).to_event(inner)
-        msg["value"] = function.observed(msg["value"])

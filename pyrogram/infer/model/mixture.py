@@ -14,10 +14,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pyrogram.bias import Bias
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.grammar import Block, Grammar, Weights, logarithms
-from pyrogram.grammars.mixed_sweeps import MixedUpdates
+from pyrogram.grammars.mixed_sweeps import MixedUpdates, mixed_plan
 from pyrogram.grammars.recursive_collapsed import RecursiveUpdates
+from pyrogram.sentences import Evidence, Known, Sentences
 from pyrogram.tree_statistics import Statistic, ready_made
 
 
@@ -30,6 +32,7 @@ class MixtureGrammar(Grammar):
 
     def __init__(self, base: Grammar, indicator: str, num_components: int) -> None:
         self.base, self.indicator, self.num_components = base, indicator, num_components
+        self.bias = base.bias
         self._blocks = {indicator: Block(torch.Size([num_components]))}
         for k in range(num_components):
             self._blocks |= {f"{name}[{k}]": block for name, block in base.blocks.items()}
@@ -54,7 +57,17 @@ class MixtureGrammar(Grammar):
         """Values of one component, by block of its grammar."""
         return {name: values[f"{name}[{k}]"] for name in self.base.blocks}
 
-    def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
+    def evidence(self, known: Known | None) -> Evidence | None:
+        return self.base.evidence(known)
+
+    def tilted(self, bias: Bias | Mapping[str, Tensor] | Tensor) -> MixtureGrammar:
+        """The mixture under a bias of the events of the components' grammar."""
+        return MixtureGrammar(self.base.tilted(bias), self.indicator, self.num_components)
+
+    def without_parts(self) -> MixtureGrammar:
+        return MixtureGrammar(self.base.without_parts(), self.indicator, self.num_components)
+
+    def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor | Sentences) -> Tensor:
         parts = [self.base.log_partition(own, words) + share for own, share in self._components(log_weights)]
         return _log_sum(torch.stack(parts))
 
@@ -64,16 +77,16 @@ class MixtureGrammar(Grammar):
     def derivation(
         self,
         weights: Mapping[str, Tensor] | None,
-        words: Tensor,
+        words: Tensor | Sentences,
         *,
         log_weights: Mapping[str, Tensor] | None = None,
     ) -> Any:
         return _MixtureDerivation(self, logarithms(weights, log_weights), words)
 
-    def collapsed_updates(self, words: Tensor) -> CollapsedUpdates:
+    def collapsed_updates(self, words: Tensor | Sentences) -> CollapsedUpdates:
         base = self.base.collapsed_updates(words)
-        if isinstance(base, RecursiveUpdates) and not base.lists_few_events:
-            return MixedUpdates(self, base, self.num_components)
+        if isinstance(base, RecursiveUpdates) and base.can_be_mixed:
+            return MixedUpdates(self, mixed_plan(self.blocks, base.plan, self.num_components))
         return _MixtureUpdates(self, words, base)
 
     def initial_weights(self, words: Tensor, *method: Any, **options: Any) -> Weights:
@@ -94,8 +107,8 @@ class MixtureGrammar(Grammar):
 class _MixtureDerivation:
     """Of each sentence its component and its derivation: rows ``[k, *derivation]``."""
 
-    def __init__(self, grammar: MixtureGrammar, log_weights: Mapping[str, Tensor], words: Tensor) -> None:
-        self.grammar, self._log_weights, self._words = grammar, log_weights, words
+    def __init__(self, grammar: MixtureGrammar, log_weights: Mapping[str, Tensor], words: Tensor | Sentences) -> None:
+        self.grammar, self._log_weights, self._sentences = grammar, log_weights, grammar.sentences(words)
         pairs = list(grammar._components(log_weights))
         self.components = [grammar.base.derivation(None, words, log_weights=own) for own, _ in pairs]
         joint = [d.log_partition + share for d, (_, share) in zip(self.components, pairs, strict=True)]
@@ -115,11 +128,11 @@ class _MixtureDerivation:
         return inside & torch.as_tensor(support.check(value[..., 1:]))
 
     def sample(self) -> Tensor:
-        base, words = self.grammar.base, self._words
+        base = self.grammar.base
         with torch.no_grad():
             chosen = torch.distributions.Categorical(logits=self._joint.movedim(0, -1)).sample()
-            every = words.expand(*self.batch_shape, words.shape[-1]).reshape(-1, words.shape[-1])
-            drawn = every.new_full((len(every), self.event_shape[0] - 1), -1)
+            every = self._sentences.flat(self.batch_shape)
+            drawn = every.words.new_full((len(every), self.event_shape[0] - 1), -1)
             for k in chosen.unique().tolist():  # of each sentence its own component: others may not derive it
                 here = (chosen.reshape(-1) == k).nonzero()[:, 0]
                 own = {}
@@ -163,7 +176,7 @@ def _(support: _MixtureDerivation) -> dict[str, Statistic]:
 class _MixtureUpdates(CollapsedUpdates):
     """Sweeps in plain torch; parts are those of the derivations."""
 
-    def __init__(self, grammar: MixtureGrammar, words: Tensor, base: CollapsedUpdates) -> None:
+    def __init__(self, grammar: MixtureGrammar, words: Tensor | Sentences, base: CollapsedUpdates) -> None:
         super().__init__(grammar, words)
         self._base = base
 

@@ -26,6 +26,7 @@ from pyrogram.charts.checks import broadcast_shapes, checked_words
 from pyrogram.distributions import Sentence, simplex_of
 from pyrogram.distributions.charted import ChartDistribution
 from pyrogram.grammar import Weights
+from pyrogram.sentences import Sentences
 
 from .normals import expanded_mean, held_normals, is_logistic_normal
 from .selection import Computed, Found, leaves_of, selections
@@ -228,26 +229,26 @@ def _factor(site: Any) -> float:
 def _site(reader: WeightReader, name: str, site: Any) -> SentenceSite:
     """Sentences with the sources of their weights, those that are masked left out."""
     function = base_distribution(site["fn"])
-    words = _flat_words(function, site["value"])
-    found = reader.site(name, function, words)
+    sentences = _flat_sentences(function, site["value"])
+    found = reader.site(name, function, sentences)
     if site["mask"] is not None:
         shape = broadcast_shapes(function.batch_shape, site["value"].shape[:-1])
         inner = len(function.batch_shape) - len(site["fn"].batch_shape)  # dimensions of one event, under to_event
-        outer = torch.as_tensor(site["mask"], device=words.device).expand(shape[: len(shape) - inner])
+        outer = torch.as_tensor(site["mask"], device=sentences.words.device).expand(shape[: len(shape) - inner])
         kept = outer.reshape(*outer.shape, *(1,) * inner).expand(shape).reshape(-1)
         if not bool(kept.all()) and any(reader.used[source].per_sentence for source in found.source_of_block.values()):
             raise ModelError(
                 f"{reader.loop} cannot handle the mask on site {name!r}, whose sentences have weights of their own; "
                 "leave out those sentences instead"
             )
-        found = replace(found, words=words[kept])
+        found = replace(found, sentences=sentences[kept])
     return replace(found, scale=float(torch.as_tensor(site["scale"]).max()))
 
 
-def _flat_words(function: Sentence, value: Tensor) -> Tensor:
-    """Sentences as integers, shape (N, n), each as often as the site's log_prob has it; they know their evidence."""
+def _flat_sentences(function: Sentence, value: Tensor) -> Sentences:
+    """Sentences as integers, words of shape (N, n), each as often as the site's log_prob has it."""
     batch = broadcast_shapes(function.batch_shape, value.shape[:-1])
-    return function.observed(value.long()).expand(*batch, value.shape[-1]).reshape(-1, value.shape[-1])
+    return Sentences.of(function.observed(value.long())).flat(batch)
 
 
 def _check_names(used: Mapping[str, WeightSource], names: Iterable[str], loop: str) -> None:

@@ -25,5 +25,5 @@ def share_of(traced: TracedModel, rank: int, size: int) -> TracedModel:
     sites = []
     for site in traced.sentences:
         rows = own_rows(site.words, rank, size)
-        sites.append(replace(site, words=site.words[rows].contiguous(), rows=rows))
+        sites.append(replace(site, sentences=site.sentences[rows], rows=rows))
     return replace(traced, sentences=sites)

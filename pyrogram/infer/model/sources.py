@@ -13,9 +13,8 @@ from torch import Tensor
 
 from pyrogram.distributions import Sentence
 from pyrogram.event_map import first_events, num_events
-from pyrogram.evidence import EvidenceGrammar
 from pyrogram.grammar import Block, Grammar, PackedBlock, Weights
-from pyrogram.tilt import TiltedGrammar
+from pyrogram.sentences import Sentences
 
 from .selection import Computed, Found, Selection
 from .sites import block_of_site, concentration_of
@@ -53,32 +52,30 @@ class WeightReader:
         self.used: dict[str, WeightSource] = {}
         self._by_name = {source.name: source for source in candidates}
 
-    def site(self, name: str, function: Sentence, words: Tensor) -> SentenceSite:
+    def site(self, name: str, function: Sentence, sentences: Sentences) -> SentenceSite:
         """A site with the sources of its blocks.
 
-        :param words: of all its sentences.
+        :param sentences: all of them.
         """
         grammar = function.observed_grammar
-        self._check_fixed(name, grammar)
+        self._check_fixed(name, function.grammar, sentences)
         sources = {block: self._source(name, block, function) for block in grammar.blocks}
         if any(isinstance(source, Selection) for source in sources.values()):
-            return self._tied(name, function, words, sources, grammar)
+            return self._tied(name, function, sentences, sources, grammar)
         chosen = {}
         for block_name, source in sources.items():
             assert isinstance(source, WeightSource)
-            chosen[block_name] = self._whole(name, block_name, source, function, len(words))
+            chosen[block_name] = self._whole(name, block_name, source, function, len(sentences))
         self.used.update({s.name: s for s in chosen.values()})
-        return SentenceSite(name, grammar, words, {b: s.name for b, s in chosen.items()})
+        return SentenceSite(name, grammar, sentences, {b: s.name for b, s in chosen.items()})
 
-    def _check_fixed(self, name: str, grammar: Grammar) -> None:
+    def _check_fixed(self, name: str, grammar: Grammar, sentences: Sentences) -> None:
         """
         :raises ModelError: if a bias or evidence is to be learnt.
         """
-        if isinstance(grammar, TiltedGrammar):
-            if grammar.is_learnt:
-                raise ModelError(f"{self.loop} cannot learn the bias of site {name!r}; detach it, or {ELSEWHERE}")
-            grammar = grammar.base
-        if isinstance(grammar, EvidenceGrammar) and any(t.requires_grad for t in grammar.tables.values()):
+        if grammar.bias.is_learnt:
+            raise ModelError(f"{self.loop} cannot learn the bias of site {name!r}; detach it, or {ELSEWHERE}")
+        if sentences.is_learnt:
             raise ModelError(f"{self.loop} cannot learn the evidence of site {name!r}; detach it, or {ELSEWHERE}")
 
     def _source(self, site: str, name: str, function: Sentence) -> WeightSource | Selection:
@@ -141,7 +138,7 @@ class WeightReader:
         self,
         name: str,
         function: Sentence,
-        words: Tensor,
+        sentences: Sentences,
         chosen: Mapping[str, WeightSource | Selection],
         grammar: Grammar,
     ) -> SentenceSite:
@@ -151,7 +148,7 @@ class WeightReader:
             own = [found] if isinstance(found, WeightSource) else [self._by_name[x] for x in found.sources]
             sources.update({source.name: source for source in own})
             if isinstance(found, WeightSource) and found.is_computed:
-                each = self._is_per_sentence(name, block, found, function, len(words))
+                each = self._is_per_sentence(name, block, found, function, len(sentences))
                 sources[found.name] = replace(found, per_sentence=each)
         for source in sources.values():
             if source.value.dim() > len(source.block.shape) and not source.is_computed:
@@ -178,7 +175,7 @@ class WeightReader:
             sources[constant_name] = WeightSource(constant_name, Block(values.shape), values, is_constant=True)
         self.used.update(sources)
         tied = TiedGrammar(grammar, {n: s.block for n, s in sources.items()}, entries)
-        return SentenceSite(name, tied, words, {source: source for source in sources})
+        return SentenceSite(name, tied, sentences, {source: source for source in sources})
 
 
 def of_each(log_weights: Tensor, block: Block, function: Sentence) -> Tensor:

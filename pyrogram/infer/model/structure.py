@@ -13,9 +13,8 @@ import torch
 from torch import Tensor
 
 from pyrogram.distributions import Gaussian, LogisticNormalWeights
-from pyrogram.evidence import EvidenceGrammar
 from pyrogram.grammar import Block, Grammar, Weights
-from pyrogram.tilt import TiltedGrammar
+from pyrogram.sentences import Sentences
 
 from .mixture import MixtureGrammar
 from .tied import TiedGrammar
@@ -27,20 +26,26 @@ class ModelError(NotImplementedError):
 
 @dataclass(frozen=True)
 class SentenceSite:
-    """An observed site of sentences, shape ``(N, n)``, and what site each of its grammar's blocks is the value of.
+    """An observed site of N sentences, and what site each of its grammar's blocks is the value of.
 
     Where weights are tied, the grammar is a :class:`.TiedGrammar`, whose blocks are the sources.
 
+    :param sentences: words of shape ``(N, n)``, and what is known of their derivations.
     :param scale: what the log-likelihood of the sentences is multiplied by.
     :param rows: of a share of the sentences, their numbers among all that the model has.
     """
 
     name: str
     grammar: Grammar
-    words: Tensor
+    sentences: Sentences
     source_of_block: dict[str, str]
     scale: float = 1.0
     rows: Tensor | None = None
+
+    @property
+    def words(self) -> Tensor:
+        """Words of the sentences, shape ``(N, n)``."""
+        return self.sentences.words
 
     def number(self, sentence: int) -> int:
         """The number of a sentence among all that the model has."""
@@ -56,21 +61,13 @@ class SentenceSite:
         """The distribution over derivations in which all derivations of a sentence have one weight."""
         blocks = self.grammar.blocks.items()
         zeros = {n: self.words.new_zeros(b.shape, dtype=torch.float64) for n, b in blocks}
-        return self.grammar.derivation(None, self.words, log_weights=zeros)
+        return self.grammar.derivation(None, self.sentences, log_weights=zeros)
 
     @property
     def mixture(self) -> MixtureGrammar | None:
         """The grammar that the model has, if it is a mixture."""
         grammar = self.grammar.base if isinstance(self.grammar, TiedGrammar) else self.grammar
         return grammar if isinstance(grammar, MixtureGrammar) else None
-
-    @property
-    def plain_words(self) -> Tensor:
-        """The words as the model has them: they do not say which evidence is theirs."""
-        grammar: Any = self.grammar
-        while isinstance(grammar, TiedGrammar | MixtureGrammar | TiltedGrammar):
-            grammar = grammar.base
-        return grammar.split(self.words)[0] if isinstance(grammar, EvidenceGrammar) else self.words
 
     def weights(self, by_source: Mapping[str, Tensor]) -> Weights:
         """Weights by block of the grammar that the model has."""
@@ -211,7 +208,8 @@ class TracedModel:
             digest.update(f"{name}{tuple(parameter.shape)}{parameter.dtype}".encode())
         for site in self.sentences:
             scale = "" if site.scale == 1 else str(site.scale)
-            digest.update(f"{site.name}{tuple(site.words.shape)}{site.grammar.identity}{scale}".encode())
+            known = site.sentences.digest
+            digest.update(f"{site.name}{tuple(site.words.shape)}{site.grammar.identity}{known}{scale}".encode())
             digest.update(site.words.to("cpu", torch.long).contiguous().numpy().tobytes())
         return digest.hexdigest()
 

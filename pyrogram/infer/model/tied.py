@@ -16,9 +16,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pyrogram.bias import Bias
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.event_map import first_events, joined, sums_of_entries
 from pyrogram.grammar import Block, Grammar, TooLong, Weights
+from pyrogram.sentences import Evidence, Known, Sentences
 
 
 class TiedGrammar(Grammar):
@@ -32,6 +34,7 @@ class TiedGrammar(Grammar):
 
     def __init__(self, base: Grammar, sources: Mapping[str, Block], entries: Mapping[str, Tensor]) -> None:
         self.base, self._blocks, self.entries = base, dict(sources), dict(entries)
+        self.bias = base.bias
 
     @property
     def blocks(self) -> Mapping[str, Block]:
@@ -71,10 +74,20 @@ class TiedGrammar(Grammar):
 
     # ------------------------------------------------------------------ a grammar
 
-    def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
+    def evidence(self, known: Known | None) -> Evidence | None:
+        return self.base.evidence(known)
+
+    def tilted(self, bias: Bias | Mapping[str, Tensor] | Tensor) -> TiedGrammar:
+        """Tied under a bias of the events of the base grammar."""
+        return TiedGrammar(self.base.tilted(bias), self._blocks, self.entries)
+
+    def without_parts(self) -> TiedGrammar:
+        return TiedGrammar(self.base.without_parts(), self._blocks, self.entries)
+
+    def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor | Sentences) -> Tensor:
         return self.base.log_partition(self.events(log_weights), words)
 
-    def expected_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]:
+    def expected_counts(self, log_weights: Mapping[str, Tensor], words: Tensor | Sentences) -> tuple[Tensor, Weights]:
         log_z, counts = self.base.expected_counts(self.events(log_weights), words)
         return log_z, self.sums(counts)
 
@@ -84,7 +97,7 @@ class TiedGrammar(Grammar):
     def derivation(
         self,
         weights: Mapping[str, Tensor] | None,
-        words: Tensor,
+        words: Tensor | Sentences,
         *,
         log_weights: Mapping[str, Tensor] | None = None,
     ) -> Any:
@@ -102,7 +115,7 @@ class TiedGrammar(Grammar):
     ) -> Tensor:
         return self.base.sample(self.events(weights), sample_shape, max_length, too_long=too_long)
 
-    def collapsed_updates(self, words: Tensor) -> CollapsedUpdates:
+    def collapsed_updates(self, words: Tensor | Sentences) -> CollapsedUpdates:
         return self.base.collapsed_updates(words).tied(self, self.entries) or _TiedUpdates(self, words)
 
     def initial_weights(self, words: Tensor, *method: Any, **options: Any) -> Weights:
@@ -117,7 +130,7 @@ class TiedGrammar(Grammar):
 class _TiedUpdates(CollapsedUpdates):
     """Sweeps in plain torch, with draws and counts by the base grammar's code, which cannot count entries itself."""
 
-    def __init__(self, grammar: TiedGrammar, words: Tensor) -> None:
+    def __init__(self, grammar: TiedGrammar, words: Tensor | Sentences) -> None:
         super().__init__(grammar, words)
         self._tied, self._base = grammar, grammar.base.collapsed_updates(words)
 

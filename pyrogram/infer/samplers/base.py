@@ -307,7 +307,7 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         derivations = {}
         for site in problem.traced.sentences:
             logs = {b: safe_log(given[s].to(torch.float64)) for b, s in site.source_of_block.items()}
-            check_derivable(site, site.grammar.log_partition(logs, site.words))
+            check_derivable(site, site.grammar.log_partition(logs, site.sentences))
             derivations[site.name] = problem.draw(site, logs, generator)
         nothing, sweep = torch.tensor(0.0, dtype=torch.float64), torch.tensor(0)
         state = TreeState(weights, {}, point, nothing, sweep, generator.get_state(), derivations, {})

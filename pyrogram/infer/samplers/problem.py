@@ -88,7 +88,7 @@ class TreeProblem(CollapsedProblem):
         for site in self.traced.sentences:
             if self.traced.of_each(site):
                 uniform = {n: b.uniform(torch.ones((), dtype=torch.float64)) for n, b in site.grammar.blocks.items()}
-                each = site.grammar.derivation(uniform, site.words).counts(derivations[site.name])
+                each = site.grammar.derivation(uniform, site.sentences).counts(derivations[site.name])
                 for block, source in site.source_of_block.items():
                     if self.traced.weight_sources[source].per_sentence:
                         counts[source] = each[block].double()
@@ -114,6 +114,6 @@ class TreeProblem(CollapsedProblem):
         for site in self.traced.sentences:
             if site.name not in self._supports:
                 self._supports[site.name] = site.derivation().support
-            values = tree_statistics(self._supports[site.name], site.plain_words, derivations[site.name], chosen)
+            values = tree_statistics(self._supports[site.name], site.words, derivations[site.name], chosen)
             found.update({f"{site.name}.{name}": mean for name, mean in corpus_means(values).items()})
         return found
