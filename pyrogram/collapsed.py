@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from dataclasses import field as _field
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -63,22 +63,6 @@ class CorpusCounts:
         return list(found.values())
 
 
-class Derived(Protocol):
-    """What sweeps need of a :class:`.Grammar`, which this module does not import: it imports this one."""
-
-    nats: Mapping[str, Tensor]
-
-    @property
-    def blocks(self) -> Mapping[str, Block]: ...
-    @property
-    def num_words(self) -> int: ...
-    def sentences(self, words: Tensor | Sentences) -> Sentences: ...
-    def derivation(
-        self, weights: Mapping[str, Tensor] | None, words: Any, *, log_weights: Mapping[str, Tensor] | None = None
-    ) -> Any: ...
-    def at_temperature(self, temperature: float) -> Derived: ...
-
-
 class CollapsedUpdates:
     """Sweeps over sentences for any grammar, a few sentences at a time, in plain torch.
 
@@ -87,7 +71,7 @@ class CollapsedUpdates:
     of all sentences, one after the other, numbered through all blocks, their ``values``, and the place where each
     sentence ``starts``. Derivations are in the representation of the grammar's ``derivation``, shape ``(N, L)``.
 
-    :param grammar: the grammar.
+    :param grammar: a :class:`.Grammar`, whose module imports this one.
     :param words: shape ``(N, n)``, padded with -1, or sentences of which something is known.
     """
 
@@ -97,9 +81,7 @@ class CollapsedUpdates:
     #: How many ``values`` sentence counts have, of subclasses whose sentence counts are that one tensor.
     num_own: int | None = None
 
-    grammar: Any
-
-    def __init__(self, grammar: Derived, words: Tensor | Sentences) -> None:
+    def __init__(self, grammar: Any, words: Tensor | Sentences) -> None:
         self.sentences = grammar.sentences(words)
         self.words = words = checked_words(self.sentences.words, grammar.num_words)
         if words.dim() != 2:
@@ -108,7 +90,7 @@ class CollapsedUpdates:
         self.blocks: Mapping[str, Block] = grammar.blocks
         self._size = num_events(self.blocks)
 
-    def tied(self, grammar: Derived, entries: Mapping[str, Tensor]) -> CollapsedUpdates | None:
+    def tied(self, grammar: Any, entries: Mapping[str, Tensor]) -> CollapsedUpdates | None:
         """The same sweeps, but of a grammar over the sources of this one's weights.
 
         :param grammar: its blocks are the sources.
@@ -463,7 +445,7 @@ def _log_rising(start: Tensor, steps: Tensor) -> float:
     return float((torch.lgamma(start[some] + steps[some]) - torch.lgamma(start[some])).sum())
 
 
-def parts_of(grammar: Derived, words: Tensor, trees: Tensor) -> Tensor:
+def parts_of(grammar: Any, words: Tensor, trees: Tensor) -> Tensor:
     """See :meth:`CollapsedUpdates.parts`.
 
     :param words: shape ``(N, n)``.

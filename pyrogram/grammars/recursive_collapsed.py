@@ -7,14 +7,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from pyrogram.charts.checks import checked_words
-from pyrogram.collapsed import CollapsedUpdates, CorpusCounts, Derived, SentenceCounts, Weights
+from pyrogram.collapsed import CollapsedUpdates, CorpusCounts, SentenceCounts, Weights
 from pyrogram.collapsed_checks import (
     check_sentence_counts,
     check_sentences,
@@ -144,8 +144,8 @@ class RecursiveUpdates(CollapsedUpdates):
         forced = not self._structure.is_by_row or not len(self._known)  # factors say which derivation is known
         return not self.plan.events.few and forced
 
-    def tied(self, grammar: Derived, entries: Mapping[str, Tensor]) -> CollapsedUpdates | None:
-        return type(self)(cast(Grammar, grammar), self.plan.tied(grammar.blocks, entries))
+    def tied(self, grammar: Grammar, entries: Mapping[str, Tensor]) -> CollapsedUpdates | None:
+        return type(self)(grammar, self.plan.tied(grammar.blocks, entries))
 
     def log_tilt(self, trees: Tensor) -> Tensor:
         total = self._log_factors(trees)
@@ -206,7 +206,7 @@ class RecursiveUpdates(CollapsedUpdates):
         log_z, entropies, found = self._sweep(fixed, own, order, CELL)
         if len(self._known):
             logs = {name: w.log() for name, w in fixed.weights.items()}
-            log_z[self._known] = cast(Grammar, self.grammar).log_partition(logs, self.sentences[self._known])
+            log_z[self._known] = self.grammar.log_partition(logs, self.sentences[self._known])
         return log_z, entropies, found
 
     def _collapsed_vb(
