@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from dataclasses import field as _field
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -82,7 +83,7 @@ class CollapsedUpdates:
     num_own: int | None = None
 
     def __init__(self, grammar: Any, words: Tensor | Sentences) -> None:
-        self.sentences = grammar.sentences(words)
+        self.sentences: Sentences = grammar.sentences(words)
         self.words = words = checked_words(self.sentences.words, grammar.num_words)
         if words.dim() != 2:
             raise ValueError(f"words must have shape (N, n), one row for each sentence, not {tuple(words.shape)}")
@@ -233,7 +234,7 @@ class CollapsedUpdates:
         """:meth:`draw` for some sentences."""
         with seeded(generator):
             drawn: Tensor = self.grammar.derivation(None, sentences, log_weights=log_weights).sample()
-        return drawn
+            return drawn
 
     def counts(self, trees: Tensor) -> Weights:
         """f by block, summed over the given derivations of all sentences, in float64."""
@@ -259,10 +260,15 @@ class CollapsedUpdates:
 
     def _log_factors(self, trees: Tensor) -> Tensor:
         """Of parts of derivations, the sum of the logs of the factors that evidence has."""
-        some, structure = self.sentences.is_informed, self.sentences.structure
-        if structure is None or not self.sentences.has_scores:
+        if self.sentences.structure is None or not self.sentences.has_scores:
             return torch.zeros((), dtype=torch.float64, device=self.words.device)
-        return structure.log_factors(self.sentences[some], trees[some]).sum().double()
+        own = trees[self.sentences.is_informed]
+        return self.sentences.structure.log_factors(self._informed, own).sum().double()
+
+    @cached_property
+    def _informed(self) -> Sentences:
+        """The sentences of which something is known."""
+        return self.sentences[self.sentences.is_informed]
 
     def hastings(
         self,

@@ -111,16 +111,20 @@ class EventMap:
         return np.concatenate([table.reshape(-1) for table in self.tables.values()])
 
     @cached_property
-    def elements(self) -> Numbers:
+    def _elements(self) -> Numbers:
         """An element that each event is, of all tables; an event that is in none of them has 0."""
         found = np.zeros(num_events(self.blocks), np.int64)
         real = (self._flat >= 0).nonzero()[0][::-1]
         found[self._flat[real]] = real
         return found
 
+    def to_elements(self, events: Numbers) -> Numbers:
+        """Elements that events are, -1 for -1; those themselves if they have the same numbers."""
+        return events if self.is_same else np.where(events < 0, -1, self._elements[events])
+
     def of_elements(self, rows: Numbers) -> Numbers:
         """The events that elements are, -1 for -1 and for what is no event."""
-        return np.where(rows < 0, -1, np.maximum(self._flat[rows], -1))
+        return rows if self.is_same else np.where(rows < 0, -1, np.maximum(self._flat[rows], -1))
 
     def values(self, by_event: Mapping[str, Tensor]) -> Any:
         """Values of the elements of all tables, float64, one after the other; of what is no event, 0.

@@ -580,7 +580,7 @@ def _counts_by_part(
     if len(parts.whole) or not found:
         with torch.no_grad():
             log_z = parts.whole_sentences.log_weights(log_weights, grammar.blocks)
-        counts = parts.whole_sentences[log_z > -torch.inf].counts(grammar.blocks)
+        counts = parts.whole_sentences.counts(grammar.blocks, log_z > -torch.inf)
         found.append((log_z, {name: c.to(log_weights[name]) for name, c in counts.items()}))
     total = {name: sum((c[name] for _, c in found[1:]), found[0][1][name]) for name in grammar.blocks}
     log_z = found[0][0] if len(found) == 1 else torch.cat([z for z, _ in found])[parts.order]

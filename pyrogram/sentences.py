@@ -326,9 +326,16 @@ class Sentences:
         total = logs.sum(-1) + self.log_factors.to(flat)
         return torch.where(total.detach() == -torch.inf, -torch.inf, total)
 
-    def counts(self, blocks: Mapping[str, Block]) -> dict[str, Tensor]:
-        """How often each event is in the known derivations of all sentences, by block, float64."""
-        return by_block(torch.bincount(self.events[self.events >= 0], minlength=num_events(blocks)).double(), blocks)
+    def counts(self, blocks: Mapping[str, Block], possible: Tensor) -> dict[str, Tensor]:
+        """How often each event is in the known derivations of those sentences that are possible, by block, float64."""
+
+        def total(events: Tensor) -> Tensor:
+            return torch.bincount(events[events >= 0], minlength=num_events(blocks)).double()
+
+        every = bool(possible.all())
+        return by_block(
+            self.factors.kept("total", lambda: total(self.events)) if every else total(self.events[possible]), blocks
+        )
 
 
 @dataclass(frozen=True)

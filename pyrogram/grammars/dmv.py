@@ -207,7 +207,7 @@ class DMV(Grammar):
 
     def _plan(self, sentences: Sentences) -> Plan | None:
         """What sweeps are compiled for; None, if factors of arcs are no numbers."""
-        factors = numbers_of({"arc": sentences.factors["arc_scores"]} if sentences.known else {})
+        factors = numbers_of(sentences, lambda logs: {"arc": logs["arc_scores"]})
         if factors is None:
             return None
         program, sizes = self.program(evidence=bool(factors)).program, {"V": self.num_tags}

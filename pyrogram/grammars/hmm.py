@@ -132,7 +132,7 @@ class HMM(Grammar):
 
     def _plan(self, sentences: Sentences) -> Plan | None:
         """What sweeps are compiled for; None, if factors of states are no numbers."""
-        factors = numbers_of({"bonus": chart.from_one(sentences.factors["state_scores"])} if sentences.known else {})
+        factors = numbers_of(sentences, lambda logs: {"bonus": chart.from_one(logs["state_scores"])})
         if factors is None:
             return None
         K = self.num_states

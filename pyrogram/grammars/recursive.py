@@ -26,7 +26,7 @@ from pyrogram.recursion.rules.lowering import lower
 from pyrogram.recursion.rules.placed import placed
 from pyrogram.recursion.rules.recursions import Recursion
 from pyrogram.recursion.rules.traces import Traces
-from pyrogram.recursion.run.on_tensors import Given, TensorProgram, tensor_program
+from pyrogram.recursion.run.on_tensors import Given, TensorProgram, factors_of, tensor_program
 from pyrogram.sentences import Sentences, words_of
 
 from .recursive_collapsed import Plan, numbers_of, sweeps
@@ -287,13 +287,17 @@ class RecursiveGrammar(Grammar):
     def _plan(self, sentences: Sentences) -> Plan | None:
         """What sweeps over sentences are compiled for; None, if they are not."""
         program, fitted, words = self._sums.program, self._sums.fitted, sentences.words
-        if sentences.factors:
+        factors = numbers_of(sentences, lambda logs: {bonus_name(name): table for name, table in logs.items()})
+        if factors:
             program = tensor_program(with_bonus(self._sums.recursion, sorted(sentences.factors)))
-        scores = {bonus_name(name): table for name, table in sentences.factors.items()}
-        scores |= {x.name: x.scores(words, fitted.sizes, torch.float64) for x in self._sums.places}
-        factors, plain = numbers_of(scores), all(type(block) is Block for block in self.blocks.values())
+        plain = all(type(block) is Block for block in self.blocks.values())
         if factors is None or not plain or not program.program.in_many:
             return None
+        for place in self._sums.places:
+            numbers = factors_of(place.scores(words, fitted.sizes, torch.float64))
+            if numbers is None:
+                return None
+            factors[place.name] = numbers
         events = EventMap.of_blocks(self.blocks)
         return Plan(
             *(Rows(self), sentences, program.program, fitted.sizes, events, fitted.lists),

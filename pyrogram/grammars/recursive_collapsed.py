@@ -30,6 +30,8 @@ from pyrogram.recursion.run.program import Program, longest_first
 from pyrogram.recursion.run.sweep_engine import UNCOUNTED, Corpus, SweepEngine
 from pyrogram.sentences import Factors, Sentences, Structure
 
+_AT_ONCE = 2**10  # sentences whose factors are made at a time
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -100,10 +102,29 @@ def kept_numbers(factors: Mapping[str, Tensor], name: str, dtype: torch.dtype) -
     return factors.kept((name, dtype), compute) if isinstance(factors, Factors) else compute()
 
 
-def numbers_of(factors: Mapping[str, Tensor]) -> dict[str, Any] | None:
-    """Factors as compiled sweeps take them, by name; None, if some are not in the range of floating point."""
-    found = {name: factors_of(table) for name, table in factors.items()}
-    return None if any(table is None for table in found.values()) else found
+def numbers_of(
+    sentences: Sentences, tables: Callable[[Mapping[str, Tensor]], Mapping[str, Tensor]]
+) -> dict[str, Numbers] | None:
+    """Factors of parts as compiled sweeps take them, by table; none, if nothing is known.
+
+    They are made for a few sentences at a time: their logarithms would take as much memory again.
+
+    :param tables: from factors by name to those of a program's tables, shape ``(N, n + 1, ...)``, in logarithms.
+    :returns: None, if some are not in the range of floating point.
+    """
+    found: dict[str, Numbers] = {}
+    if sentences.structure is None:
+        return found
+    for start in range(0, len(sentences), _AT_ONCE):
+        some = sentences[start : start + _AT_ONCE]
+        for name, table in tables(sentences.structure.factors(some)).items():
+            numbers = factors_of(table)
+            if numbers is None:
+                return None
+            if name not in found:
+                found[name] = np.empty((len(sentences), *numbers.shape[1:]))
+            found[name][start : start + len(numbers)] = numbers
+    return found
 
 
 class RecursiveUpdates(CollapsedUpdates):
@@ -158,38 +179,34 @@ class RecursiveUpdates(CollapsedUpdates):
     # ------------------------------------------------------------------ derivations that are known
 
     @cached_property
-    def _known_rows(self) -> Any:
-        """Of sentences whose derivations are known, these as rows of elements, shape ``(W, L)``."""
-        some = self.sentences[self._known]
-        return self._elements(some.words, some.derivations)
+    def _known_values(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Of sentences with known derivations: the places of their numbers, and how often each occurs.
 
-    @cached_property
-    def _known_entropies(self) -> Tensor:
-        """What known derivations add to the bound: the logs of their factors and nats; -inf, where there is none."""
-        factors = self.sentences[self._known].log_factors.double()
-        if self.plan.nats is None:
-            return factors
-        rows = self._known_rows
-        return factors + torch.from_numpy(np.where(rows < 0, 0.0, self.plan.nats[rows]).sum(1))
-
-    def _write_known(self, values: Tensor, entropies: Tensor) -> None:
-        """Count the events of known derivations, in the places of their sentences; and what they add to the bound."""
-        if not len(self._known):
-            return
-        entropies[self._known] = self._known_entropies
-        rows, numbers = self._known_rows, self._engine.places
+        And what each sentence adds to the bound, the logs of its factors and nats; -inf, where it has no derivation.
+        """
+        some, numbers = self.sentences[self._known], self._engine.places
+        rows = self._elements(some.words, some.derivations)
+        bound = some.log_factors.double()
+        if self.plan.nats is not None:
+            bound = bound + torch.from_numpy(np.where(rows < 0, 0.0, self.plan.nats[rows]).sum(1))
         sentence, at = (rows >= 0).nonzero()
         events = rows[sentence, at] if self._counted is None else self._counted[rows[sentence, at]]
         sizes, starts = (x[self._known.numpy()] for x in (self._events.sizes, self._events.starts))
         owner = np.repeat(np.arange(len(sizes)), sizes)
-        slots = np.repeat(starts - np.concatenate([[0], sizes.cumsum()[:-1]]), sizes) + np.arange(int(sizes.sum()))
-        keys, first = np.unique(owner * self._num_numbers + numbers[slots], return_index=True)
-        table = values.numpy()
-        table[slots] = 0.0  # only the sum over the places of a number counts
+        places = np.arange(len(owner)) + np.repeat(starts - np.concatenate([[0], sizes.cumsum()[:-1]]), sizes)
+        # A number of a sentence may have several places: only the sum over them counts.
+        keys, first = np.unique(owner * self._num_numbers + numbers[places], return_index=True)
         wanted = sentence * self._num_numbers + events
-        place = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
-        here = keys[place] == wanted if len(keys) else np.zeros(len(wanted), np.bool_)
-        np.add.at(table, slots[first[place[here]]], 1.0)
+        found = np.searchsorted(keys, wanted)
+        found = found[(found < len(keys)) & (keys[np.minimum(found, len(keys) - 1)] == wanted)]
+        counts = np.bincount(first[found], minlength=len(places)).astype(np.float64)
+        return torch.from_numpy(places), torch.from_numpy(counts), bound
+
+    def _write_known(self, values: Tensor, entropies: Tensor) -> None:
+        """Count the events of known derivations, in the places of their sentences; and what they add to the bound."""
+        if len(self._known):
+            places, counts, entropies[self._known] = self._known_values
+            values[places] = counts
 
     def _moving(self, order: Tensor) -> Tensor:
         """An order of the sentences without those that do not move."""
@@ -298,8 +315,7 @@ class RecursiveUpdates(CollapsedUpdates):
 
         An array to write into, as wide as any derivation is.
         """
-        events = self._structure.events(words, trees).numpy()
-        rows = np.where(events < 0, -1, self.plan.events.elements[events])
+        rows = self.plan.events.to_elements(self._structure.events(words, trees).numpy())
         width = self._structure.num_events(self.words.shape[1])
         return np.pad(rows, ((0, 0), (0, width - rows.shape[1])), constant_values=-1)
 

@@ -304,7 +304,7 @@ class SparseDMV(DMV):
 
         None, if there are unseen pairs, which have factors besides their weights.
         """
-        factors = numbers_of({"arc": sentences.factors["arc_scores"]} if sentences.known else {})
+        factors = numbers_of(sentences, lambda logs: {"arc": logs["arc_scores"]})
         if factors is None or any(arcs.parts is not None for arcs in self._arcs.of(sentences.words)):
             return None
         V, own = self.num_tags, self.attachments
