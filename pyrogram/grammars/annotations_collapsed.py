@@ -11,8 +11,11 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts import annotation_sweeps as chart
-from pyrogram.collapsed import CollapsedUpdates, CorpusCounts, SentenceCounts, Weights
-from pyrogram.collapsed_checks import (
+from pyrogram.collapsed import (
+    CollapsedUpdates,
+    CorpusCounts,
+    SentenceCounts,
+    Weights,
     check_sentence_counts,
     check_sentences,
     check_weights,

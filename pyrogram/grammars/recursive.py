@@ -21,17 +21,16 @@ from pyrogram.event_map import EventMap, first_events, num_events
 from pyrogram.grammar import Block, Grammar, TooLong, Weights, checked_inputs, is_cut
 from pyrogram.operators import constant
 from pyrogram.printable import plural
-from pyrogram.recursion.rules.bonus import bonus_name, with_bonus
+from pyrogram.recursion.rules.bonus import bonus_name
 from pyrogram.recursion.rules.lowering import lower
 from pyrogram.recursion.rules.placed import placed
 from pyrogram.recursion.rules.recursions import Recursion
 from pyrogram.recursion.rules.traces import Traces
-from pyrogram.recursion.run.on_tensors import Given, TensorProgram, factors_of, tensor_program
+from pyrogram.recursion.run.on_tensors import Given, TensorProgram, factors_of
 from pyrogram.sentences import Sentences, words_of
 
 from .recursive_collapsed import Plan, numbers_of, sweeps
 from .recursive_draws import Sampler, drawn
-from .recursive_evidence import axes_of_evidence, item_counts, with_evidence
 from .recursive_sizes import fit
 from .recursive_sums import Sums
 from .structures import Rows
@@ -157,7 +156,7 @@ class RecursiveGrammar(Grammar):
             0 says nothing, -inf forbids; log Z is -inf where nothing is left.
         """
         given, batch = self._on(log_weights, words)
-        program, given = with_evidence(self._sums, given, evidence or {}, batch)
+        program, given = self._sums.evident(given, evidence or {}, batch)
         return self._keep_nan(program.log_partition(given).reshape(batch), log_weights)
 
     def summed(
@@ -170,7 +169,7 @@ class RecursiveGrammar(Grammar):
         :param evidence: see :meth:`log_partition`.
         """
         given, batch = self._on(log_weights, words)
-        return with_evidence(self._sums, given, evidence, batch)
+        return self._sums.evident(given, evidence, batch)
 
     def item_counts(
         self,
@@ -188,7 +187,7 @@ class RecursiveGrammar(Grammar):
         :raises ValueError: if there is no such item or block.
         """
         given, batch = self._on(log_weights, words)
-        return item_counts(self._sums, given, names, evidence or {}, batch)
+        return self._sums.item_counts(given, names, evidence or {}, batch)
 
     def mbr(
         self,
@@ -206,11 +205,11 @@ class RecursiveGrammar(Grammar):
         :param evidence: see :meth:`log_partition`.
         """
         given, batch = self._on(log_weights, words)
-        expected = item_counts(self._sums, given, [name], evidence or {}, batch)
+        expected = self._sums.item_counts(given, [name], evidence or {}, batch)
         flat = replace(given, weights={k: torch.where(w > -torch.inf, 0.0, w) for k, w in given.weights.items()})
         for known, bonus in (evidence or {}).items():  # what it forbids stays forbidden
             expected[known] = torch.where(bonus > -torch.inf, expected.get(known, torch.zeros_like(bonus)), bonus)
-        program, flat = with_evidence(self._sums, flat, expected, batch)
+        program, flat = self._sums.evident(flat, expected, batch)
         rows = program.best(flat, 1, self._numbers(), self.longest(words.shape[-1]))[1][0]
         return rows.to(words.device).reshape(*batch, rows.shape[-1])
 
@@ -235,7 +234,7 @@ class RecursiveGrammar(Grammar):
         """
         words = checked_inputs(self, log_weights, words, shared=True)
         given = self._sums.given(self.flat(log_weights, words.shape[:-1]), words)
-        program, given = with_evidence(self._sums, given, evidence or {}, words.shape[:-1])
+        program, given = self._sums.evident(given, evidence or {}, words.shape[:-1])
         log_z, counts = program.log_counts(given)
         return self._keep_nan(log_z, log_weights), {name: counts[name][0] for name in self.blocks}
 
@@ -251,7 +250,7 @@ class RecursiveGrammar(Grammar):
         :param evidence: see :meth:`log_partition`.
         """
         given, batch = self._on(log_weights, words, own=True)
-        program, given = with_evidence(self._sums, given, evidence or {}, batch)
+        program, given = self._sums.evident(given, evidence or {}, batch)
         log_z, counts = program.log_counts(given)
         log_z = self._keep_nan(log_z.reshape(batch), log_weights)
         return log_z, {name: counts[name].reshape(*batch, *block.shape) for name, block in self.blocks.items()}
@@ -286,10 +285,9 @@ class RecursiveGrammar(Grammar):
 
     def _plan(self, sentences: Sentences) -> Plan | None:
         """What sweeps over sentences are compiled for; None, if they are not."""
-        program, fitted, words = self._sums.program, self._sums.fitted, sentences.words
+        fitted, words = self._sums.fitted, sentences.words
         factors = numbers_of(sentences, lambda logs: {bonus_name(name): table for name, table in logs.items()})
-        if factors:
-            program = tensor_program(with_bonus(self._sums.recursion, sorted(sentences.factors)))
+        program = self._sums.with_factors([name for name in sentences.known if bonus_name(name) in (factors or {})])
         plain = all(type(block) is Block for block in self.blocks.values())
         if factors is None or not plain or not program.program.in_many:
             return None
@@ -336,7 +334,7 @@ class RecursiveGrammar(Grammar):
 
         :raises ValueError: if there is no such item or block.
         """
-        return axes_of_evidence(self._sums, name)
+        return self._sums.axes(name)
 
     def items_of(self, words: Tensor, value: Tensor, names: Iterable[str]) -> Weights:
         """How often items, or events of blocks, are at each place of derivations, as :meth:`item_counts` expects them.
@@ -399,7 +397,7 @@ class RecursiveGrammar(Grammar):
         :param evidence: see :meth:`log_partition`; its bonus is part of the log weights of derivations.
         """
         given = self._sums.given(log_weights, words)
-        program, given = with_evidence(self._sums, given, evidence or {}, words.shape[:-1])
+        program, given = self._sums.evident(given, evidence or {}, words.shape[:-1])
         return program.best(given, k, self._numbers(), self.longest(words.shape[-1]))
 
     def draw(
@@ -411,7 +409,7 @@ class RecursiveGrammar(Grammar):
         :raises ValueError: if a sentence has no derivation.
         """
         given = self._sums.given(log_weights, words)
-        program, given = with_evidence(self._sums, given, evidence or {}, words.shape[:-1])
+        program, given = self._sums.evident(given, evidence or {}, words.shape[:-1])
         return program.draw(given, number, self._numbers(), self.longest(words.shape[-1]))
 
     def traces(self, words: Sequence[int]) -> Traces:

@@ -14,8 +14,11 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts.checks import checked_words
-from pyrogram.collapsed import CollapsedUpdates, CorpusCounts, SentenceCounts, Weights
-from pyrogram.collapsed_checks import (
+from pyrogram.collapsed import (
+    CollapsedUpdates,
+    CorpusCounts,
+    SentenceCounts,
+    Weights,
     check_sentence_counts,
     check_sentences,
     check_trees,

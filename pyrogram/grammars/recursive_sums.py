@@ -1,15 +1,18 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""A recursion with all that it needs besides weights and words."""
+"""A recursion with all that it needs besides weights and words; factors of its items and events, and expected items."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor
 
 from pyrogram.charts.trees import lengths_of
+from pyrogram.recursion.emit.layout import WeightTable
+from pyrogram.recursion.rules.bonus import bonus_name, with_bonus
 from pyrogram.recursion.rules.placed import WordWeight
 from pyrogram.recursion.rules.recursions import Recursion
 from pyrogram.recursion.run.on_tensors import Given, TensorProgram, tensor_program
@@ -34,6 +37,13 @@ class Sums:
         """What computes."""
         return tensor_program(self.recursion)
 
+    def with_factors(self, names: Sequence[str]) -> TensorProgram:
+        """The program that also has a log bonus for each item or use of a weight of these names.
+
+        :raises ValueError: if there is no such item or weight.
+        """
+        return tensor_program(with_bonus(self.recursion, sorted(names))) if names else self.program
+
     def given(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Given:
         """What it computes on.
 
@@ -44,5 +54,54 @@ class Sums:
         given = Given(log_weights, lengths_of(words), rows, self.fitted.sizes, self.fitted.lists)
         if not self.places:
             return given
-        own = {place.name: place.scores(words, self.fitted.sizes, given.dtype) for place in self.places}
-        return replace(given, weights={**log_weights, **own})
+        scores = {place.name: place.scores(words, self.fitted.sizes, given.dtype) for place in self.places}
+        return replace(given, weights={**log_weights, **scores})
+
+    def evident(self, given: Given, evidence: Mapping[str, Tensor], batch: torch.Size) -> tuple[TensorProgram, Given]:
+        """The program with factors, and what it is run on.
+
+        :param given: the B sentences of a batch.
+        :param evidence: by name, shape ``(*batch, n + 1, ..., *sizes)``: positions, those of words, then other symbols.
+        :raises ValueError: if there is no such item or weight, or its evidence has another shape.
+        """
+        if not evidence:
+            return self.program, given
+        program = self.with_factors([*evidence])
+        shapes, weights = self._shapes(program, given), dict(given.weights)
+        for name, bonus in evidence.items():
+            shape = shapes[bonus_name(name)]
+            if bonus.dim() < len(shape) or bonus.shape[bonus.dim() - len(shape) :] != shape:
+                wanted = ", ".join(map(str, shape))
+                raise ValueError(f"evidence on {name} must have shape (*batch, {wanted}), not {tuple(bonus.shape)}")
+            weights[bonus_name(name)] = bonus.to(given.dtype).expand(*batch, *shape).reshape(batch.numel(), *shape)
+        return program, replace(given, weights=weights)
+
+    def item_counts(
+        self, given: Given, names: Sequence[str], evidence: Mapping[str, Tensor], batch: torch.Size
+    ) -> dict[str, Tensor]:
+        """How often items are expected in a derivation, by name, shape ``(*batch, n + 1, ..., *sizes)``.
+
+        Differentiable.
+        """
+        shapes = self._shapes(self.with_factors([*{*names, *evidence}]), given)
+        zero = torch.zeros((), dtype=given.dtype, device=given.lengths.device)
+        none = {name: zero.expand(shapes[bonus_name(name)]) for name in names}
+        program, wide = self.evident(given, {**none, **evidence}, batch)
+        counts = program.marginals(wide)[1]
+        return {name: counts[bonus_name(name)].reshape(*batch, *shapes[bonus_name(name)]) for name in names}
+
+    def axes(self, name: str) -> tuple[int, tuple[int, ...]]:
+        """How many positions the evidence on an item or a weight has in one sentence, and the sizes of its symbols.
+
+        :raises ValueError: if there is no such item or weight.
+        """
+        (table,) = (w for w in self.with_factors([name]).program.tables if w.name == bonus_name(name))
+        return table.num_positions, self._sizes(table)
+
+    def _shapes(self, program: TensorProgram, given: Given) -> dict[str, torch.Size]:
+        """Of the tables of one sentence."""
+        n = max([1, *(w.shape[-1] for w in given.words.values())])
+        return {w.name: torch.Size([n + 1] * w.num_positions + [*self._sizes(w)]) for w in program.program.tables}
+
+    def _sizes(self, table: WeightTable) -> tuple[int, ...]:
+        return tuple(s if isinstance(s, int) else self.fitted.sizes[s] for s in table.sizes)

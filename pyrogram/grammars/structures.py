@@ -25,8 +25,7 @@ from pyrogram.charts import cfg as cfg_chart
 from pyrogram.charts import dmv_trees
 from pyrogram.charts.leftmost_spans import has_spans
 from pyrogram.charts.trees import check_heads, is_tree, lengths_of
-from pyrogram.collapsed import parts_of
-from pyrogram.collapsed_checks import check_trees
+from pyrogram.collapsed import check_trees, parts_of
 from pyrogram.distributions.constraints import LeftmostDerivations, RecursiveDerivations
 from pyrogram.distributions.known_derivation import KnownDerivation
 from pyrogram.distributions.state_sequence import States
