@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from pyrogram.collapsed import check_trees, parts_of
 from pyrogram.distributions.constraints import LeftmostDerivations, RecursiveDerivations
 from pyrogram.distributions.known_derivation import KnownDerivation
 from pyrogram.distributions.state_sequence import States
+from pyrogram.event_map import EventMap, first_events
 from pyrogram.printable import plural
 from pyrogram.sentences import Known, Sentences, Structure
 
@@ -231,11 +233,10 @@ class StateStructure(ChoiceStructure):
 
     # ------------------------------------------------------------------ events
 
-    @property
-    def _first(self) -> tuple[int, int, int]:
-        """How many states there are, and the first transition and emission."""
-        K = self.grammar.num_states
-        return K, K, K + K * (K + 1)
+    @cached_property
+    def _tables(self) -> list[Any]:
+        """Arrays of the events of each block, in its shape."""
+        return [*EventMap.of_blocks(self.grammar.blocks).tables.values()]
 
     def num_events(self, n: int) -> int:
         return 2 * n + 1
@@ -246,15 +247,15 @@ class StateStructure(ChoiceStructure):
             raise ValueError(f"trees must be states, 0 to {self.grammar.num_states - 1} for every word, and then -1")
 
     def events(self, words: Tensor, derivations: Tensor) -> Tensor:
-        (K, moves, emissions), real = self._first, words >= 0
-        later = torch.nn.functional.pad(derivations[:, 1:], (0, 1), value=-1)
-        moved = moves + derivations * (K + 1) + torch.where(later < 0, K, later)
-        emitted = emissions + derivations * self.grammar.num_words + words
-        of_words = torch.where(real[..., None], torch.stack([emitted, moved], -1), -1)
-        return torch.cat([derivations[:, :1], of_words.flatten(1)], 1)
+        initial, transition, emission = (torch.from_numpy(table).to(words.device) for table in self._tables)
+        real, states = words >= 0, derivations.clamp_min(0)
+        later = torch.nn.functional.pad(derivations[:, 1:], (0, 1), value=-1)  # of the last word, the end
+        later = torch.where(later < 0, self.grammar.num_states, later)
+        of_words = torch.stack([emission[states, words.clamp_min(0)], transition[states, later]], -1)
+        return torch.cat([initial[states[:, :1]], torch.where(real[..., None], of_words, -1).flatten(1)], 1)
 
     def replace(self, derivations: Tensor, events: Any, positions: Any, accepted: Any) -> None:
-        states, first = derivations.numpy(), self._first[2]
+        states, first = derivations.numpy(), first_events(self.grammar.blocks)["emission"]
         sentence, at = ((events >= first) & accepted[:, None]).nonzero()  # emissions: the last word's comes first
         last = (states >= 0).sum(1) - 1
         rank = np.arange(len(sentence)) - np.searchsorted(sentence, sentence)
