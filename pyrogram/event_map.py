@@ -87,6 +87,46 @@ class EventMap:
             tables[name] = np.stack([np.where(table < 0, table, K + k * R + table) for k in range(K)])
         return EventMap(blocks, tables)
 
+    # ------------------------------------------------------------------ values of elements
+
+    @cached_property
+    def _places(self) -> dict[str, tuple[str, Tensor | None]]:
+        """Of tables all of whose elements are events of one block: the block, and where they are in it; None: all."""
+        found = {}
+        for name, table in self.tables.items():
+            block = [n for n, first in first_events(self.blocks).items() if first <= int(table.min())][-1]
+            inside = torch.from_numpy(table.reshape(-1) - first_events(self.blocks)[block])
+            size = self.blocks[block].shape.numel()
+            is_whole = len(inside) == size and bool((inside == torch.arange(size)).all())
+            found[name] = block, None if is_whole else inside
+        return found
+
+    def gathered(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Values of the elements of each table, ``(*batch, *table.shape)``, each of which is an event; differentiable.
+
+        :param values: of events by block, ``(*batch, *block.shape)``.
+        """
+        found = {}
+        for name, (block, inside) in self._places.items():
+            given, shape = values[block], self.blocks[block].shape
+            if inside is not None:
+                flat = given.reshape(*given.shape[: given.dim() - len(shape)], -1)
+                given = flat.index_select(-1, inside.to(flat.device)).unflatten(-1, self.tables[name].shape)
+            found[name] = given
+        return found
+
+    def summed(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The inverse, for counts: ``(*batch, *block.shape)`` by block; of events that are in no table, 0."""
+        found: dict[str, Tensor] = {}
+        for name, (block, inside) in self._places.items():
+            own, shape = values[name], self.blocks[block].shape
+            if inside is not None:
+                flat = own.flatten(own.dim() - self.tables[name].ndim)
+                zeros = flat.new_zeros(*flat.shape[:-1], shape.numel())
+                own = zeros.index_add(-1, inside.to(flat.device), flat).unflatten(-1, shape)
+            found[block] = found[block] + own if block in found else own
+        return {name: found[name] for name in self.blocks}
+
     # ------------------------------------------------------------------ numbers of elements
 
     @property
@@ -116,6 +156,24 @@ class EventMap:
         found = np.zeros(num_events(self.blocks), np.int64)
         real = (self._flat >= 0).nonzero()[0][::-1]
         found[self._flat[real]] = real
+        return found
+
+    def element(self, event: int) -> tuple[str, tuple[int, ...]]:
+        """The table and the index of the element that an event is."""
+        place = int(self._elements[event])
+        for name, table in self.tables.items():
+            if place < table.size:
+                return name, tuple(int(x) for x in np.unravel_index(place, table.shape))
+            place -= table.size
+        raise ValueError(f"event {event} is no element of a table")
+
+    @property
+    def strides(self) -> dict[str, tuple[int, ...]]:
+        """By table, the number of its first element, and the strides of its axes."""
+        found, first = {}, 0
+        for name, table in self.tables.items():
+            found[name] = first, *np.empty(table.shape, np.int8).strides
+            first += table.size
         return found
 
     def to_elements(self, events: Numbers) -> Numbers:

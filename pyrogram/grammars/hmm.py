@@ -12,25 +12,22 @@ from torch import Tensor
 from pyrogram.charts import hmm as chart
 from pyrogram.charts.checks import broadcast_shapes, check_size, checked_words
 from pyrogram.charts.hmm_sample import ancestral
-from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.state_sequence import StateSequence, check_states, state_counts
 from pyrogram.event_map import EventMap
 from pyrogram.grammar import (
     Block,
-    Grammar,
     TooLong,
     Weights,
     checked_inputs,
     logarithms,
 )
-from pyrogram.recursion.run.on_tensors import fits_compiled
-from pyrogram.sentences import Factors, Sentences
+from pyrogram.sentences import Sentences
 
-from .recursive_collapsed import Plan, numbers_of, sweeps
+from .recursive import RecursiveGrammar
 from .structures import StateStructure
 
 
-class HMM(Grammar):
+class HMM(RecursiveGrammar):
     """A Markov chain of hidden states, each of which emits a word, until it ends.
 
     The blocks are
@@ -57,21 +54,18 @@ class HMM(Grammar):
     def __init__(self, num_states: int, num_words: int):
         for name, value in (("num_states", num_states), ("num_words", num_words)):
             check_size(name, value)
-        self.num_states, self._num_words = num_states, num_words
-        K, V = num_states, num_words
+        self.num_states, K, V = num_states, num_states, num_words
         shapes = {"initial": (K,), "transition": (K, K + 1), "emission": (K, V)}
-        self._blocks = {name: Block(torch.Size(shape)) for name, shape in shapes.items()}
+        blocks = {name: Block(torch.Size(shape)) for name, shape in shapes.items()}
+        moves = EventMap.of_blocks(blocks).tables["transition"]  # into a state, or to the end
+        super().__init__(blocks, chart.chain(), V, where={"transition": moves[:, :K], "end": moves[:, K:]})
 
     def __repr__(self) -> str:
         return f"HMM({self.num_states}, {self.num_words})"
 
     @property
-    def blocks(self) -> Mapping[str, Block]:
-        return self._blocks
-
-    @property
-    def num_words(self) -> int:
-        return self._num_words
+    def identity(self) -> str:
+        return ""  # the shapes of the blocks tell all
 
     @property
     def axes(self) -> Mapping[str, Mapping[str, Sequence[str]]]:
@@ -81,71 +75,6 @@ class HMM(Grammar):
             "transition": {"state": states, "next_state": [*states, "end"]},
             "emission": {"state": states, "word": words},
         }
-
-    def log_partition(
-        self,
-        log_weights: Mapping[str, Tensor],
-        words: Tensor | Sentences,
-        *,
-        evidence: Mapping[str, Tensor] | None = None,
-    ) -> Tensor:
-        """log Z, see :meth:`.Grammar.log_partition`.
-
-        :param evidence: ``state_scores``, logs of factors of states of words, shape ``(*batch, n, K)``.
-        """
-        words = checked_inputs(self, log_weights, words)
-        tables, bonus = self._tables(log_weights), evidence["state_scores"] if evidence else None
-        if [t.dim() for t in tables] == [1, 2, 2]:
-            flat = words if words.dim() == 2 else words.reshape(-1, words.shape[-1])
-            if bonus is not None:
-                own = bonus.reshape(-1, *bonus.shape[-2:])
-                initial, transition, emission = (table[None] for table in tables)
-                log_z = chart.log_partition(initial, transition, emission, flat, bonus=own)
-                return log_z.reshape(words.shape[:-1])
-            log_z = chart.program().log_partition(chart.prepare(*tables, flat)).reshape(words.shape[:-1])
-            # Compiled code looks for NaN.
-            return log_z if fits_compiled(*tables) else self._keep_nan(log_z, log_weights)
-        return StateSequence(*tables, words, validate_args=False, bonus=bonus).log_partition
-
-    def expected_counts(
-        self,
-        log_weights: Mapping[str, Tensor],
-        words: Tensor | Sentences,
-        *,
-        evidence: Mapping[str, Tensor] | None = None,
-    ) -> tuple[Tensor, Weights]:
-        """See :meth:`.Grammar.expected_counts`.
-
-        :param evidence: see :meth:`log_partition`.
-        """
-        words = checked_inputs(self, log_weights, words, shared=True)
-        tables, bonus = self._tables(log_weights), evidence["state_scores"] if evidence else None
-        factors = None
-        if isinstance(evidence, Factors):
-            dtype = torch.float32 if all(t.dtype == torch.float32 for t in tables) else torch.float64
-            factors = evidence.kept(dtype, lambda: chart.factors_of_states(evidence["state_scores"], dtype))
-        log_z, *counts = chart.expected_counts(*tables, words, bonus=bonus, factors=factors)
-        return log_z, dict(zip(self.blocks, counts, strict=True))
-
-    def collapsed_updates(self, words: Tensor | Sentences) -> CollapsedUpdates:
-        return sweeps(self, words, self._plan)
-
-    def _plan(self, sentences: Sentences) -> Plan | None:
-        """What sweeps are compiled for; None, if factors of states are no numbers."""
-        factors = numbers_of(sentences, lambda logs: {"bonus": chart.from_one(logs["state_scores"])})
-        if factors is None:
-            return None
-        K = self.num_states
-        tables = EventMap.of_blocks(self.blocks).tables
-        moves = tables["transition"]  # into a state, or to the end
-        own = {
-            "initial": tables["initial"],
-            "transition": moves[:, :K],
-            "end": moves[:, K:],
-            "emission": tables["emission"],
-        }
-        program, sizes = chart.program(evidence=bool(factors)).program, {"K": K, "V": self.num_words}
-        return Plan(StateStructure(self), sentences, program, sizes, EventMap(self.blocks, own), given=factors)
 
     def derivation(
         self,
@@ -157,19 +86,19 @@ class HMM(Grammar):
     ) -> StateSequence:
         """p(y | x, w): the states of given words.
 
-        :param evidence: see :meth:`log_partition`.
+        :param evidence: logs of factors of states, of the items ``F``, see :meth:`log_partition`.
         """
         log_weights = logarithms(weights, log_weights)
-        words = checked_inputs(self, log_weights, words)
-        bonus = evidence["state_scores"] if evidence else None
-        return StateSequence(*self._tables(log_weights), words, bonus=bonus)
+        own = checked_inputs(self, log_weights, words)
+        bonus = evidence["F"][..., 1:, :] if evidence else None
+        return StateSequence(*self._in_order(log_weights), own, bonus=bonus)
 
     @property
     def structure(self) -> StateStructure:
         """States of words, of which some may be known; log factors of states, too: a tag dictionary, say."""
         return StateStructure(self)
 
-    def _tables(self, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+    def _in_order(self, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         return weights["initial"], weights["transition"], weights["emission"]
 
     def counts(self, words: Tensor, states: Tensor) -> Weights:

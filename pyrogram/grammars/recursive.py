@@ -27,9 +27,9 @@ from pyrogram.recursion.rules.placed import placed
 from pyrogram.recursion.rules.recursions import Recursion
 from pyrogram.recursion.rules.traces import Traces
 from pyrogram.recursion.run.on_tensors import Given, TensorProgram, factors_of
-from pyrogram.sentences import Sentences, words_of
+from pyrogram.sentences import Sentences, Structure, words_of
 
-from .recursive_collapsed import Plan, numbers_of, sweeps
+from .recursive_collapsed import Plan, kept_numbers, numbers_of, sweeps
 from .recursive_draws import Sampler, drawn
 from .recursive_sizes import fit
 from .recursive_sums import Sums
@@ -83,6 +83,9 @@ class RecursiveGrammar(Grammar):
     :param num_words: the size of the alphabet.
     :param sizes: numbers of symbols by the names of sizes, where neither a block's shape nor a list's length tells.
     :param lists: columns of lists of rules: symbols, by name.
+    :param where: of weights that are no blocks, by name, the event that each element is, an array of integers. So the
+        end of a chain is a weight of the recursion, and a column of a block of transitions. An event is one element at
+        most.
     :param sample: how sentences are drawn: a function of weights, shape ``(*batch, *block.shape)`` by block, of a
         sample shape whose last dimensions are that batch, and of max_length, to words
         ``(*sample_shape, max_length)``, padded with -1; None: they cannot be drawn. A row of -1 alone says that this
@@ -99,10 +102,15 @@ class RecursiveGrammar(Grammar):
         *,
         sizes: Mapping[str, int] | None = None,
         lists: Mapping[str, Sequence[int]] | None = None,
+        where: Mapping[str, Any] | None = None,
         sample: Sampler | None = None,
     ):
         self._num_words = check_size("num_words", num_words)
-        fitted = fit(recursion, blocks, num_words, sizes or {}, lists or {})
+        events = _events(blocks, where, recursion) if where else None
+        tables = {n: Block(torch.Size(t.shape)) for n, t in events.tables.items()} if events is not None else blocks
+        fitted = fit(recursion, tables, num_words, sizes or {}, lists or {})
+        self.events = EventMap.of_blocks(blocks) if events is None else events
+        """Which event each element of the recursion's weights is."""
         self._blocks = dict(blocks)
         self.recursion = recursion
         """The rules."""
@@ -137,7 +145,10 @@ class RecursiveGrammar(Grammar):
         """A hash of the rules, the shapes of the blocks, sizes and lists."""
         fitted, shapes = self._sums.fitted, {name: tuple(block.shape) for name, block in self.blocks.items()}
         lists = {name: column.tolist() for name, column in fitted.lists.items()}
-        parts = (self.recursion.key(), shapes, self.num_words, sorted(fitted.sizes.items()), sorted(lists.items()))
+        parts: tuple[Any, ...] = (self.recursion.key(), shapes, self.num_words, sorted(fitted.sizes.items()))
+        parts += (sorted(lists.items()),)
+        if not self.events.is_same:
+            parts += ({name: table.tolist() for name, table in self.events.tables.items()},)
         return hashlib.sha256(repr(parts).encode()).hexdigest()
 
     # ------------------------------------------------------------------ log Z and counts
@@ -210,7 +221,7 @@ class RecursiveGrammar(Grammar):
         for known, bonus in (evidence or {}).items():  # what it forbids stays forbidden
             expected[known] = torch.where(bonus > -torch.inf, expected.get(known, torch.zeros_like(bonus)), bonus)
         program, flat = self._sums.evident(flat, expected, batch)
-        rows = program.best(flat, 1, self._numbers(), self.longest(words.shape[-1]))[1][0]
+        rows = self._rows(program.best(flat, 1, self.events.strides, self.longest(words.shape[-1]))[1][0])
         return rows.to(words.device).reshape(*batch, rows.shape[-1])
 
     def _on(
@@ -219,7 +230,21 @@ class RecursiveGrammar(Grammar):
         """What programs are run on, and the batch shape; see :meth:`flat`."""
         words = checked_inputs(self, log_weights, words)
         batch = broadcast_shapes(words.shape[:-1], self._batch(log_weights))
-        return self._sums.given(self.flat(log_weights, batch, own=own), self._flat_words(words, batch)), batch
+        tables = self._tables(self.flat(log_weights, batch, own=own))
+        return self._sums.given(tables, self._flat_words(words, batch)), batch
+
+    def _tables(self, log_weights: Weights) -> Weights:
+        """Log weights of the recursion, from those by block, ``(B, *shape)``."""
+        return log_weights if self.events.is_same else self.events.gathered(log_weights)
+
+    def _by_block(self, counts: Mapping[str, Tensor]) -> Weights:
+        """Counts by block, from those by weight of the recursion, ``(B, *shape)``."""
+        own = {name: counts[name] for name in self.events.tables}
+        return own if self.events.is_same else self.events.summed(own)
+
+    def _rows(self, rows: Tensor) -> Tensor:
+        """Rows of events, from those of elements of the recursion's weights."""
+        return rows if self.events.is_same else torch.from_numpy(self.events.of_elements(rows.cpu().numpy()))
 
     def expected_counts(
         self,
@@ -233,10 +258,16 @@ class RecursiveGrammar(Grammar):
         :param evidence: see :meth:`log_partition`.
         """
         words = checked_inputs(self, log_weights, words, shared=True)
-        given = self._sums.given(self.flat(log_weights, words.shape[:-1]), words)
-        program, given = self._sums.evident(given, evidence or {}, words.shape[:-1])
-        log_z, counts = program.log_counts(given)
-        return self._keep_nan(log_z, log_weights), {name: counts[name][0] for name in self.blocks}
+        given = self._sums.given(self._tables(self.flat(log_weights, words.shape[:-1])), words)
+        factors, constants = evidence or {}, dict[str, Any]()
+        program = self._sums.checked(given, factors)
+        if words.is_cpu:  # raised once for many calls, and not counted
+            dtype = torch.float32 if given.dtype == torch.float32 else torch.float64
+            constants = {bonus_name(name): kept_numbers(factors, name, dtype) for name in factors}
+        if factors and (not constants or any(numbers is None for numbers in constants.values())):
+            (program, given), constants = self._sums.evident(given, factors, words.shape[:-1]), {}
+        log_z, counts = program.log_counts(given, constants=constants)
+        return self._keep_nan(log_z, log_weights), {name: c[0] for name, c in self._by_block(counts).items()}
 
     def sentence_counts(
         self, log_weights: Mapping[str, Tensor], words: Tensor, *, evidence: Mapping[str, Tensor] | None = None
@@ -253,7 +284,7 @@ class RecursiveGrammar(Grammar):
         program, given = self._sums.evident(given, evidence or {}, batch)
         log_z, counts = program.log_counts(given)
         log_z = self._keep_nan(log_z.reshape(batch), log_weights)
-        return log_z, {name: counts[name].reshape(*batch, *block.shape) for name, block in self.blocks.items()}
+        return log_z, {n: c.reshape(*batch, *self.blocks[n].shape) for n, c in self._by_block(counts).items()}
 
     def flat(self, log_weights: Mapping[str, Tensor], batch: torch.Size, *, own: bool = False) -> Weights:
         """Log weights of each of the B sentences of a batch, ``(B, *block.shape)``; ``(1, *block.shape)`` if shared.
@@ -286,20 +317,20 @@ class RecursiveGrammar(Grammar):
     def _plan(self, sentences: Sentences) -> Plan | None:
         """What sweeps over sentences are compiled for; None, if they are not."""
         fitted, words = self._sums.fitted, sentences.words
-        factors = numbers_of(sentences, lambda logs: {bonus_name(name): table for name, table in logs.items()})
-        program = self._sums.with_factors([name for name in sentences.known if bonus_name(name) in (factors or {})])
+        factors = numbers_of(sentences, dict)
+        program = self._sums.with_factors([*(factors or {})])
         plain = all(type(block) is Block for block in self.blocks.values())
         if factors is None or not plain or not program.program.in_many:
             return None
+        given = {bonus_name(name): numbers for name, numbers in factors.items()}
         for place in self._sums.places:
-            numbers = factors_of(place.scores(words, fitted.sizes, torch.float64))
-            if numbers is None:
+            scores = factors_of(place.scores(words, fitted.sizes, torch.float64))
+            if scores is None:
                 return None
-            factors[place.name] = numbers
-        events = EventMap.of_blocks(self.blocks)
+            given[place.name] = scores
         return Plan(
-            *(Rows(self), sentences, program.program, fitted.sizes, events, fitted.lists),
-            given=factors,
+            *(self.structure, sentences, program.program, fitted.sizes, self.events, fitted.lists),
+            given=given,
         )
 
     def derivation(
@@ -317,7 +348,7 @@ class RecursiveGrammar(Grammar):
         return RecursiveDerivation(self, weights, words_of(words), log_weights=log_weights, evidence=evidence)
 
     @property
-    def structure(self) -> Rows:
+    def structure(self) -> Structure:
         """Rows of events, some of which may be known, or logs of factors of items, or of uses of events of a block."""
         return Rows(self)
 
@@ -382,7 +413,7 @@ class RecursiveGrammar(Grammar):
         if n not in self._longest:
             lengths = torch.arange(1, n + 1)[:, None]
             rows = torch.where(torch.arange(n) < lengths, 0, -1)
-            ones = {name: torch.ones(1, *block.shape, dtype=torch.float64) for name, block in self.blocks.items()}
+            ones = {n: torch.ones(1, *t.shape, dtype=torch.float64) for n, t in self.events.tables.items()}
             scores, _ = self._sums.program.best(self._sums.given(ones, rows), 1, {}, 1)
             self._longest[n] = max(1, round(float(scores.max())))
         return self._longest[n]
@@ -396,9 +427,10 @@ class RecursiveGrammar(Grammar):
         :param words: shape ``(B, n)``.
         :param evidence: see :meth:`log_partition`; its bonus is part of the log weights of derivations.
         """
-        given = self._sums.given(log_weights, words)
+        given = self._sums.given(self._tables(log_weights), words)
         program, given = self._sums.evident(given, evidence or {}, words.shape[:-1])
-        return program.best(given, k, self._numbers(), self.longest(words.shape[-1]))
+        scores, rows = program.best(given, k, self.events.strides, self.longest(words.shape[-1]))
+        return scores, self._rows(rows)
 
     def draw(
         self, log_weights: Weights, words: Tensor, number: int, *, evidence: Mapping[str, Tensor] | None = None
@@ -408,9 +440,9 @@ class RecursiveGrammar(Grammar):
         :param evidence: see :meth:`log_partition`.
         :raises ValueError: if a sentence has no derivation.
         """
-        given = self._sums.given(log_weights, words)
+        given = self._sums.given(self._tables(log_weights), words)
         program, given = self._sums.evident(given, evidence or {}, words.shape[:-1])
-        return program.draw(given, number, self._numbers(), self.longest(words.shape[-1]))
+        return self._rows(program.draw(given, number, self.events.strides, self.longest(words.shape[-1])))
 
     def traces(self, words: Sequence[int]) -> Traces:
         """The rows of the derivations of one sentence, to be listed and to be read."""
@@ -418,20 +450,16 @@ class RecursiveGrammar(Grammar):
         given = dict.fromkeys(fitted.words, tuple(words))
 
         def element(number: int) -> tuple[str, tuple[int, ...]]:
-            return self.event(number) if number < self.num_events else ("", ())
+            return self.events.element(number) if number < self.num_events else ("", ())
 
-        return Traces(self._cells, given, len(words), fitted.sizes, fitted.lists, self.number, element)
+        def number(table: str, index: tuple[int, ...]) -> int:
+            return int(self.events.tables[table][index])
+
+        return Traces(self._cells, given, len(words), fitted.sizes, fitted.lists, number, element)
 
     @cached_property
     def _cells(self) -> Any:
         return lower(self.recursion)
-
-    def _numbers(self) -> dict[str, tuple[int, ...]]:
-        """By block, the number of its first event and the strides of its axes."""
-        return {
-            name: (self._starts[name], *torch.empty(block.shape, device="meta").stride())
-            for name, block in self.blocks.items()
-        }
 
     # ------------------------------------------------------------------ sentences
 
@@ -449,3 +477,29 @@ class RecursiveGrammar(Grammar):
             raise NotImplementedError(f"{self!r} draws a sentence again that is too long; it cannot truncate it")
         shape, longest = check_shape("sample_shape", sample_shape), check_size("max_length", max_length)
         return drawn(self._sample, dict(weights), shape, longest, too_long, self.num_words)
+
+
+def _events(blocks: Mapping[str, Block], where: Mapping[str, Any], recursion: Recursion) -> EventMap:
+    """Which event each element of a recursion's weights is.
+
+    :raises ValueError: if an element is no event, or if one event is two elements, if elements of a weight are events
+        of several blocks, or if no element is an event of a block.
+    """
+    first, R = first_events(blocks), num_events(blocks)
+    tables = {n: t for n, t in EventMap.of_blocks(blocks).tables.items() if n in recursion.tables and n not in where}
+    used = set(tables)
+    for name, table in where.items():
+        numbers = np.asarray(table)
+        if numbers.dtype.kind not in "iu" or numbers.size == 0 or numbers.min() < 0 or numbers.max() >= R:
+            raise ValueError(f"where[{name!r}] must be numbers of events, 0..{R - 1}, but has others")
+        (block,) = [n for n, f in first.items() if f <= numbers.min() < f + blocks[n].shape.numel()]
+        if numbers.max() >= first[block] + blocks[block].shape.numel():
+            raise ValueError(f"where[{name!r}] must be events of one block, but has those of several")
+        tables[name] = numbers.astype(np.int64)
+        used.add(block)
+    every = np.concatenate([table.reshape(-1) for table in tables.values()])
+    if len(np.unique(every)) < len(every):
+        raise ValueError("an event must be one element of the recursion's weights at most, but some are several")
+    if unused := [name for name in blocks if name not in used]:
+        raise ValueError(f"block {unused[0]!r} has no event in {recursion.name}, whose weights are {list(tables)}")
+    return EventMap(blocks, tables)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -32,6 +33,10 @@ class Sums:
     fitted: Fitted
     places: tuple[WordWeight, ...]
 
+    def __getstate__(self) -> dict[str, object]:
+        # Programs are made again where they are wanted.
+        return {name: x for name, x in self.__dict__.items() if name != "_programs"}
+
     @property
     def program(self) -> TensorProgram:
         """What computes."""
@@ -42,16 +47,26 @@ class Sums:
 
         :raises ValueError: if there is no such item or weight.
         """
-        return tensor_program(with_bonus(self.recursion, sorted(names))) if names else self.program
+        if not names:
+            return self.program
+        key = tuple(sorted(names))
+        if key not in self._programs:
+            self._programs[key] = tensor_program(with_bonus(self.recursion, key))
+        return self._programs[key]
+
+    @cached_property
+    def _programs(self) -> dict[tuple[str, ...], TensorProgram]:
+        """Those with factors, by the names of these."""
+        return {}
 
     def given(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Given:
         """What it computes on.
 
         :param log_weights: by block, shape ``(B, *shape)``, or ``(1, *shape)`` for all sentences alike.
-        :param words: shape ``(B, n)``, padded with -1.
+        :param words: shape ``(B, n)``, padded with -1, known to be words.
         """
         rows = dict.fromkeys(self.fitted.words, words)
-        given = Given(log_weights, lengths_of(words), rows, self.fitted.sizes, self.fitted.lists)
+        given = Given(log_weights, lengths_of(words), rows, self.fitted.sizes, self.fitted.lists, checked=True)
         if not self.places:
             return given
         scores = {place.name: place.scores(words, self.fitted.sizes, given.dtype) for place in self.places}
@@ -64,17 +79,27 @@ class Sums:
         :param evidence: by name, shape ``(*batch, n + 1, ..., *sizes)``: positions, those of words, then other symbols.
         :raises ValueError: if there is no such item or weight, or its evidence has another shape.
         """
-        if not evidence:
-            return self.program, given
+        program = self.checked(given, evidence)
+        weights, B = dict(given.weights), batch.numel()
+        for name, bonus in evidence.items():
+            positions, sizes = self.axes(name)
+            shape = bonus.shape[bonus.dim() - positions - len(sizes) :]
+            weights[bonus_name(name)] = bonus.to(given.dtype).expand(*batch, *shape).reshape(B, *shape)
+        return program, replace(given, weights=weights) if evidence else given
+
+    def checked(self, given: Given, evidence: Mapping[str, Tensor]) -> TensorProgram:
+        """The program with factors of these shapes.
+
+        :raises ValueError: see :meth:`evident`.
+        """
         program = self.with_factors([*evidence])
-        shapes, weights = self._shapes(program, given), dict(given.weights)
+        shapes = self._shapes(program, given) if evidence else {}
         for name, bonus in evidence.items():
             shape = shapes[bonus_name(name)]
             if bonus.dim() < len(shape) or bonus.shape[bonus.dim() - len(shape) :] != shape:
                 wanted = ", ".join(map(str, shape))
                 raise ValueError(f"evidence on {name} must have shape (*batch, {wanted}), not {tuple(bonus.shape)}")
-            weights[bonus_name(name)] = bonus.to(given.dtype).expand(*batch, *shape).reshape(batch.numel(), *shape)
-        return program, replace(given, weights=weights)
+        return program
 
     def item_counts(
         self, given: Given, names: Sequence[str], evidence: Mapping[str, Tensor], batch: torch.Size

@@ -46,6 +46,8 @@ class ChoiceStructure(Structure):
 
     #: The kind of evidence that is logs of factors of choices.
     scores: str
+    #: The name of factors of choices.
+    part: str
 
     @abstractmethod
     def num_choices(self, n: int) -> int:
@@ -91,20 +93,23 @@ class ChoiceStructure(Structure):
     shape_in_words: str
 
     def factors(self, sentences: Sentences) -> dict[str, Tensor]:
+        return {self.part: self.by_part(self._logs(sentences))}
+
+    def _logs(self, sentences: Sentences) -> Tensor:
+        """Logs of factors of choices, shape ``(*batch, n, choices)``."""
         known, scores = sentences.derivations[..., None], sentences.known.get(self.scores)
         others = (known >= 0) & (known != torch.arange(self.num_choices(known.shape[-2]), device=known.device))
         if scores is None:
             own = torch.zeros(others.shape, dtype=torch.float64, device=known.device)
         else:
             own = self.by_choice(scores)
-        return {self.scores: self.by_part(own.masked_fill(others, -torch.inf))}
+        return own.masked_fill(others, -torch.inf)
 
     def is_whole(self, sentences: Sentences) -> Tensor:
         return (sentences.derivations >= 0).sum(-1) == lengths_of(sentences.words)
 
     def log_factors(self, sentences: Sentences, derivations: Tensor) -> Tensor:
-        own = self.by_choice(sentences.factors[self.scores])
-        chosen = own.gather(-1, derivations.clamp_min(0)[..., None])[..., 0]
+        chosen = self._logs(sentences).gather(-1, derivations.clamp_min(0)[..., None])[..., 0]
         total = torch.where(derivations >= 0, chosen, 0.0).sum(-1)
         return torch.where(self.fits(sentences.words, derivations), total, -torch.inf)
 
@@ -128,7 +133,7 @@ class Heads(ChoiceStructure):
     dependent], the logs of factors of arcs, -inf for what is forbidden.
     """
 
-    derivation, scores, shape_in_words = "heads", "arc_scores", "(..., n+1, n+1)"
+    derivation, scores, part, shape_in_words = "heads", "arc_scores", "arc_scores", "(..., n+1, n+1)"
 
     def __init__(self, grammar: DMV) -> None:
         self.grammar = grammar
@@ -198,7 +203,7 @@ class StateStructure(ChoiceStructure):
     factors of states, -inf for what is forbidden.
     """
 
-    derivation, scores = "states", "state_scores"
+    derivation, scores, part = "states", "state_scores", "F"
 
     def __init__(self, grammar: HMM) -> None:
         self.grammar = grammar
@@ -206,6 +211,10 @@ class StateStructure(ChoiceStructure):
 
     def num_choices(self, n: int) -> int:
         return self.grammar.num_states
+
+    def factors(self, sentences: Sentences) -> dict[str, Tensor]:
+        logs = self._logs(sentences)
+        return {self.part: torch.nn.functional.pad(logs, (0, 0, 1, 0))}  # words are positions from 1 on
 
     def shape_of_scores(self, scores: Tensor) -> torch.Size:
         return torch.Size([scores.shape[-2], self.grammar.num_states])
