@@ -53,8 +53,8 @@ class TreeSite:
     @property
     def tree(self) -> Tree:
         """The distribution without ``to_event``."""
-        found: Tree = base_distribution(self.function)
-        return found
+        tree: Tree = base_distribution(self.function)
+        return tree
 
     @property
     def reinterpreted(self) -> int:
@@ -75,16 +75,16 @@ class TreeSite:
         """Which labels words may have, as far as a label alone can tell, shape ``(*labels.shape, L)``."""
         tree = self.tree
         if isinstance(tree, StateSequence):
-            found = (tree.emissions() > -torch.inf) & (tree.words >= 0)[..., None]
+            allowed = (tree.emissions() > -torch.inf) & (tree.words >= 0)[..., None]
         else:
             arcs = tree.arc_scores.detach() > -torch.inf
-            found = (arcs.any(-1) if tree._arc_dims == 3 else arcs)[..., 1:].transpose(-1, -2)  # [word, head]
+            allowed = (arcs.any(-1) if tree._arc_dims == 3 else arcs)[..., 1:].transpose(-1, -2)  # [word, head]
             n = self.value.shape[-1]
             word, head = torch.arange(1, n + 1, device=arcs.device)[:, None], torch.arange(n + 1, device=arcs.device)
             length = tree.lengths[..., None, None]
-            found = found & (word <= length) & (head <= length) & (word != head)
-        L = found.shape[-1]
-        return found.expand(*self.value.shape, L).reshape(*self.labels.shape, L)
+            allowed = allowed & (word <= length) & (head <= length) & (word != head)
+        L = allowed.shape[-1]
+        return allowed.expand(*self.value.shape, L).reshape(*self.labels.shape, L)
 
     @contextmanager
     def surroundings(self) -> Iterator[None]:
