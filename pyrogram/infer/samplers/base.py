@@ -227,7 +227,7 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         self._generator = torch.Generator().manual_seed(seed)  # where the next chain begins
         self._averages: TreeAverages | None = None
         self._draws: tuple[TreeState, Weights] | None = None  # weights drawn given the derivations of a state
-        self._found: tuple[Weights, Weights] | None = None  # statistics of derivations
+        self._last_statistics: tuple[Weights, Weights] | None = None  # statistics of derivations
         self._latent_kernel: LatentKernel | None = None  # that of NUTS adapts itself
 
     def _begin(self, *args: Any, **kwargs: Any) -> None:
@@ -375,9 +375,9 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         """Of the derivations of a state, if they are wanted, by ``<site>.<statistic>``; computed once for each."""
         if not self.keep_statistics:
             return {}
-        if self._found is None or self._found[0] is not state.derivations:
-            self._found = state.derivations, self._statistics_of(self._need_problem(), state.derivations)
-        return dict(self._found[1])
+        if self._last_statistics is None or self._last_statistics[0] is not state.derivations:
+            self._last_statistics = state.derivations, self._statistics_of(self._need_problem(), state.derivations)
+        return dict(self._last_statistics[1])
 
     def _statistics_of(self, problem: TreeProblem, derivations: Weights) -> Weights:
         return problem.statistics(derivations, None if self.keep_statistics is True else self.keep_statistics or {})

@@ -109,8 +109,8 @@ class TreeSites(Messenger):
     def __init__(self, names: Collection[str] | None, caller: str) -> None:
         super().__init__()
         self.names, self.caller = names, caller
-        self.found: dict[str, TreeSite] = {}
-        self.given: set[str] = set()
+        self.latent: dict[str, TreeSite] = {}
+        self.conditioned: set[str] = set()
 
     def _pyro_sample(self, msg: Any) -> None:
         name, tree = msg["name"], base_distribution(msg["fn"])
@@ -119,7 +119,7 @@ class TreeSites(Messenger):
         if (self.names is not None and name not in self.names) or msg["infer"].get(GIVEN_ALL_ELSE):
             return
         if _is_given(msg):
-            self.given.add(name)
+            self.conditioned.add(name)
             return
         if not isinstance(tree, Tree) or len(tree.event_shape) != 1:  # a label for each word
             raise ModelError(
@@ -129,7 +129,7 @@ class TreeSites(Messenger):
         plates = tuple(plate for plate in msg["cond_indep_stack"] if plate.vectorized)
         value: Tensor = msg["fn"].sample()
         msg["value"], msg["done"], msg["stop"] = value, True, True
-        self.found[name] = TreeSite(name, msg["fn"], value, plates, msg["scale"], msg["mask"])
+        self.latent[name] = TreeSite(name, msg["fn"], value, plates, msg["scale"], msg["mask"])
 
 
 def dims_of(plates: Any) -> frozenset[int]:
