@@ -80,10 +80,10 @@ def word_classes(
         if not exchange.sweep():
             break
         history.append(exchange.log_joint())
-    found, frequency = exchange.classes[:num_words], exchange.frequency
+    classes, frequency = exchange.classes[:num_words], exchange.frequency
     rare = frequency == 1 if (frequency == 1).any() else frequency > 0
-    fallback = int(np.bincount(found[rare], minlength=num_classes).argmax())
-    classes = np.where(frequency > 0, found, fallback)
+    fallback = int(np.bincount(classes[rare], minlength=num_classes).argmax())
+    classes = np.where(frequency > 0, classes, fallback)
     return WordClasses(torch.from_numpy(classes), fallback, tuple(history))
 
 
@@ -154,8 +154,8 @@ class _Exchange:
         for neighbours, number in (self.before[word], self.after[word]):
             other = neighbours != word
             itself = int(number[~other].sum())
-            found = np.bincount(self.classes[neighbours[other]], weights=number[other], minlength=self.K + 1)
-            counts.append(found.astype(np.int64))
+            by_class = np.bincount(self.classes[neighbours[other]], weights=number[other], minlength=self.K + 1)
+            counts.append(by_class.astype(np.int64))
         return counts[0], counts[1], itself
 
     def _add(self, c: int, before: Counts, after: Counts, itself: int, sign: int) -> None:
@@ -169,9 +169,9 @@ class _Exchange:
         left, right = before.nonzero()[0], after.nonzero()[0]
         into, outof = self.pairs[left][:, :K], self.pairs[:K][:, right]
         gain = (g[into + before[left, None]] - g[into]).sum(0) + (g[outof + after[right]] - g[outof]).sum(1)
-        own = np.diagonal(self.pairs)[:K]  # the class beside itself: counted once, with everything that comes to it
-        twice = g[own + before[:K]] + g[own + after[:K]] - 2 * g[own]
-        gain += g[own + before[:K] + after[:K] + itself] - g[own] - twice
+        loops = np.diagonal(self.pairs)[:K]  # the class beside itself: counted once, with everything that comes to it
+        twice = g[loops + before[:K]] + g[loops + after[:K]] - 2 * g[loops]
+        gain += g[loops + before[:K] + after[:K] + itself] - g[loops] - twice
         gain -= self.log_row[self.totals + frequency] - self.log_row[self.totals]
         best: npt.NDArray[np.float64] = gain - self.log_class[self.totals + frequency] + self.log_class[self.totals]
         return best

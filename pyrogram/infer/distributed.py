@@ -49,23 +49,23 @@ class AllReduce:
 
         if not self._alone:
             self._guarded(exchange)
-        parts = zip(tensors.items(), total.split([len(own) for own in flat]), strict=True)
-        return {name: part.reshape(t.shape).to(t.device, t.dtype) for (name, t), part in parts}
+        chunks = zip(tensors.items(), total.split([len(x) for x in flat]), strict=True)
+        return {name: chunk.reshape(t.shape).to(t.device, t.dtype) for (name, t), chunk in chunks}
 
     def gather(self, value: Any) -> list[Any]:
         """The values of all processes, by rank; what pickle takes."""
-        found: list[Any] = [None] * self.size
+        values: list[Any] = [None] * self.size
         if self._alone:
             return [value]
-        self._guarded(lambda: dist.all_gather_object(found, value, group=self.group))
-        return found
+        self._guarded(lambda: dist.all_gather_object(values, value, group=self.group))
+        return values
 
     def broadcast(self, value: T) -> T:
         """The value of process 0; what pickle takes."""
-        found = [value]
+        values = [value]
         if not self._alone:
-            self._guarded(lambda: dist.broadcast_object_list(found, self._first, group=self.group))
-        return found[0]
+            self._guarded(lambda: dist.broadcast_object_list(values, self._first, group=self.group))
+        return values[0]
 
     def _guarded(self, exchange: Callable[[], object]) -> None:
         try:

@@ -182,8 +182,8 @@ def _parameters(site: dict[str, Any]) -> list[tuple[str, Tensor]]:
     gaussian = site["infer"].get("gaussian")
     function = base_distribution(site["fn"]) if gaussian is None else gaussian
     kinds = ("concentration", "loc", "scale", "covariance", "variance")
-    found = [(kind, function.__dict__.get(kind)) for kind in kinds]
-    return [(kind, tensor) for kind, tensor in found if isinstance(tensor, Tensor)]
+    pairs = [(kind, function.__dict__.get(kind)) for kind in kinds]
+    return [(kind, tensor) for kind, tensor in pairs if isinstance(tensor, Tensor)]
 
 
 class _ExpectedLogWeights(Messenger):

@@ -44,8 +44,8 @@ def posterior_predictive(
     >>> words = torch.tensor([[0, 1, 1], [1, 0, -1]])
     >>> model = pyrogram.models.dirichlet.dirichlet
     >>> loop = pyrogram.infer.VariationalEM(model).run(words, grammar, num_steps=2, progress=False)
-    >>> found = posterior_predictive(model, loop, words, grammar, num_samples=10)
-    >>> {name: tuple(draws.shape) for name, draws in found.items()}
+    >>> draws = posterior_predictive(model, loop, words, grammar, num_samples=10)
+    >>> {name: tuple(x.shape) for name, x in draws.items()}
     {'words.tree': (10, 2, 3)}
 
     :param model: the model that was fitted. Positional and other keyword arguments are its own; they may be other
@@ -83,8 +83,8 @@ def posterior_predictive(
         chosen = _choices(model, options, temperature, args, kwargs)
         if chosen:
             options = {"posterior_samples": {**options.get("posterior_samples", {}), **chosen}}
-    found: dict[str, Tensor] = Predictive(infer_trees(model, temperature), **options)(*args, **kwargs)
-    return {**chosen, **found}
+    draws: dict[str, Tensor] = Predictive(infer_trees(model, temperature), **options)(*args, **kwargs)
+    return {**chosen, **draws}
 
 
 def _choices(
@@ -103,10 +103,10 @@ def _choices(
     """
     with random_state_kept(), torch.no_grad():
         nodes: Mapping[str, Any] = poutine.trace(model).get_trace(*args, **kwargs).nodes
-        given = set(options.get("posterior_samples", {}))
+        known = set(options.get("posterior_samples", {}))
         if "guide" in options:
-            given = set(poutine.trace(options["guide"]).get_trace(*args, **kwargs).nodes)
-    missing = indicators(nodes).keys() - given
+            known = set(poutine.trace(options["guide"]).get_trace(*args, **kwargs).nodes)
+    missing = indicators(nodes).keys() - known
     if not missing:
         return {}
     draws: dict[str, Tensor] = options.get("posterior_samples", {})
@@ -116,15 +116,15 @@ def _choices(
     def enumerated(site: Any) -> Any:
         return {"enumerate": "parallel"} if site["name"] in missing else {}
 
-    found = []
+    traces = []
     with torch.no_grad():
         for s in range(options.get("num_samples") or len(next(iter(draws.values())))):
             # Conditioned within: infer_discrete hides its first run from what is without.
             at = poutine.condition(model, {name: x[s] for name, x in draws.items()})
             inferred = infer_discrete(poutine.infer_config(at, enumerated), -1 - depth_of(nodes), temperature)
-            found.append(poutine.trace(inferred).get_trace(*args, **kwargs).nodes)
-    own = {name: torch.stack([trace[name]["value"] for trace in found]) for name in sorted(missing)}
-    return {**(draws if "guide" in options else {}), **own}
+            traces.append(poutine.trace(inferred).get_trace(*args, **kwargs).nodes)
+    choices = {name: torch.stack([trace[name]["value"] for trace in traces]) for name in sorted(missing)}
+    return {**(draws if "guide" in options else {}), **choices}
 
 
 def _at_weights(model: Callable[..., Any], loop: GrammarLoop[Any, Any], temperature: int) -> Callable[..., Any]:
@@ -172,7 +172,7 @@ class _Weights(Messenger):
         components = [grammar.component(weights, k) for k in range(grammar.num_components)]
         logits = safe_log(weights[grammar.indicator]).expand(*sentence.batch_shape, grammar.num_components)
         if words is not None:
-            logits = logits + torch.stack([sentence.with_weights(own).log_prob(words) for own in components], -1)
+            logits = logits + torch.stack([sentence.with_weights(w).log_prob(words) for w in components], -1)
         best = self.temperature == 0 and words is not None
         chosen = logits.argmax(-1) if best else Categorical(logits=logits).sample()
-        return {name: torch.stack([own[name] for own in components])[chosen] for name in grammar.base.blocks}
+        return {name: torch.stack([w[name] for w in components])[chosen] for name in grammar.base.blocks}

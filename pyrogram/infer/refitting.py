@@ -55,12 +55,12 @@ class Refitted:
             are those that it has learnt under, whatever this one has.
         :raises ValueError: if kinds are missing, or were unknown in training.
         """
-        given = {} if bias is None else bias.parts
-        _check_alike(self.parts, frozenset(given))
-        own = self.events + Bias(parts=given)
+        nats = {} if bias is None else bias.parts
+        _check_alike(self.parts, frozenset(nats))
+        bias = self.events + Bias(parts=nats)
         heads = torch.full_like(words, -1)
         for chunk in lengths_of(words).argsort(stable=True).split(max(1, _CELLS // (words.shape[1] + 1) ** 2)):
-            grammar = _tilted(self.grammar, own[chunk])
+            grammar = _tilted(self.grammar, bias[chunk])
             heads[chunk] = Sentence(grammar, self.weights).derivation(words[chunk]).mbr()
         return heads
 
@@ -121,17 +121,17 @@ def _tilted(grammar: Grammar, bias: Bias) -> Grammar:
     return grammar.tilted(bias) if bias.events or bias.parts else grammar
 
 
-def _check_alike(learnt: frozenset[str], given: frozenset[str]) -> None:
+def _check_alike(learnt: frozenset[str], kinds: frozenset[str]) -> None:
     """
     :raises ValueError: if sentences are not treated alike in training and in parsing.
     """
-    if learnt - given:
+    if learnt - kinds:
         raise ValueError(
-            f"the trees that were learnt from were found under {', '.join(sorted(learnt - given))}, and these "
+            f"the trees that were learnt from were found under {', '.join(sorted(learnt - kinds))}, and these "
             "sentences have none; give bias= of the same kind, such as segments(corpus)"
         )
-    if given - learnt:
+    if kinds - learnt:
         raise ValueError(
-            f"these sentences have {', '.join(sorted(given - learnt))}, and the trees that were learnt from were found "
+            f"these sentences have {', '.join(sorted(kinds - learnt))}, and the trees that were learnt from were found "
             "without; give refit the bias of its sentences, or leave it out here"
         )

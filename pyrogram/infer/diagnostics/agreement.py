@@ -107,11 +107,11 @@ def _posterior(sentences: Sentence, words: Tensor) -> tuple[Tensor, Tensor]:
 
 def _most_expected(marginals: Tensor, lengths: Tensor) -> Tensor:
     """The tree of each sentence with the greatest sum of marginals, shape ``(N, n)``, padded with -1."""
-    found = torch.full(marginals.shape[:-2] + (marginals.shape[-1] - 1,), -1)
+    heads = torch.full(marginals.shape[:-2] + (marginals.shape[-1] - 1,), -1)
     for chunk in lengths.argsort().split(_SENTENCES):
         n = int(lengths[chunk].max())
-        found[chunk, :n] = projective.mbr(marginals[chunk, : n + 1, : n + 1, None], lengths[chunk])
-    return found
+        heads[chunk, :n] = projective.mbr(marginals[chunk, : n + 1, : n + 1, None], lengths[chunk])
+    return heads
 
 
 def _modes(trees: Sequence[Tensor], ranked: Sequence[int], same: float) -> tuple[int, ...]:

@@ -88,8 +88,8 @@ def calibrate(
     >>> words = grammar.encode([["a"]] * 3)  # their number counts
     >>> inference = draws_by_chain(pyrogram.infer.TreeGibbs, num_draws=9, burn_in=0, thin=1)
     >>> model = pyrogram.models.dirichlet.dirichlet
-    >>> found = calibrate(model, inference, words, grammar, concentration=2.0, num_simulations=30, progress=False)
-    >>> found.ranks["rules"].shape
+    >>> ranks = calibrate(model, inference, words, grammar, concentration=2.0, num_simulations=30, progress=False).ranks
+    >>> ranks["rules"].shape
     torch.Size([30, 2])
 
     :param model: its sites of sentences, and all else that is observed, are drawn. Positional and other keyword
@@ -108,11 +108,11 @@ def calibrate(
         raise ValueError(f"num_simulations must be at least 2, not {num_simulations}")
     generator = torch.Generator().manual_seed(seed)
     seeds = torch.randint(2**62, (num_simulations,), generator=generator).tolist()
-    found: dict[str, list[Tensor]] = {}
+    ranks: dict[str, list[Tensor]] = {}
     num_draws = 0
     start = deepcopy(pyro.get_param_store().get_state())
-    for own in tqdm(seeds, disable=not progress, desc="calibrate"):
-        with random_state_kept(own), pyro.get_param_store().scope(deepcopy(start)):
+    for draw_seed in tqdm(seeds, disable=not progress, desc="calibrate"):
+        with random_state_kept(draw_seed), pyro.get_param_store().scope(deepcopy(start)):
             simulation = _simulate(model, args, kwargs)
             conditioned = poutine.condition(model, data=simulation.observed)
             drawn = inference(conditioned, *args, **kwargs)
@@ -124,9 +124,9 @@ def calibrate(
             with torch.no_grad():
                 pairs = _quantities(simulation, conditioned, draws, statistics, args, kwargs)
         for name, (truth, others) in pairs.items():
-            found.setdefault(name, []).append(_rank(truth, others, generator))
+            ranks.setdefault(name, []).append(_rank(truth, others, generator))
             num_draws = len(others)
-    return Calibration({name: torch.stack(ranks) for name, ranks in found.items()}, num_draws)
+    return Calibration({name: torch.stack(r) for name, r in ranks.items()}, num_draws)
 
 
 def draws_by_chain(
@@ -147,13 +147,13 @@ def draws_by_chain(
         chain.setup(burn_in, *args, **kwargs)
         sites = chain._need_problem().traced.sentences
         named = [site.name for site in sites if site.mixture is None]
-        found: dict[str, list[Tensor]] = {}
+        draws: dict[str, list[Tensor]] = {}
         for sweep in range(1, burn_in + num_draws * thin + 1):
             values = chain.sample({})
             if sweep > burn_in and (sweep - burn_in) % thin == 0:
                 for name, x in {**values, **{f"{n}.tree": chain.trees(n) for n in named}}.items():
-                    found.setdefault(name, []).append(x)
-        return {name: torch.stack(rows) for name, rows in found.items()}
+                    draws.setdefault(name, []).append(x)
+        return {name: torch.stack(rows) for name, rows in draws.items()}
 
     return inference
 
@@ -165,9 +165,9 @@ def draws_by_guide(loop: Callable[..., VariationalEM], *, num_draws: int = 63, n
     :param num_steps: most iterations.
     :raises TypeError: for another loop, which has no q to draw from.
     """
-    made = loop.func if isinstance(loop, partial) else loop
-    if made is not VariationalEM:
-        raise TypeError(f"draws_by_guide needs VariationalEM, or a partial of it, not {made!r:.80}")
+    kind = loop.func if isinstance(loop, partial) else loop
+    if kind is not VariationalEM:
+        raise TypeError(f"draws_by_guide needs VariationalEM, or a partial of it, not {kind!r:.80}")
 
     def inference(model: Callable[..., Any], *args: Any, **kwargs: Any) -> Mapping[str, Tensor]:
         fitted = loop(model).run(*args, num_steps=num_steps, progress=False, **kwargs)
@@ -236,7 +236,7 @@ def _quantities(
 ) -> dict[str, tuple[Tensor, Tensor]]:
     """The truth and the draws of all that is ranked, by name, shapes ``shape`` and ``(L, *shape)``."""
     latent = {name: draws[name] for name in simulation.latent if name in draws}
-    found: dict[str, tuple[Tensor, Tensor]] = {}
+    pairs: dict[str, tuple[Tensor, Tensor]] = {}
     for name, x in latent.items():
         truth = simulation.latent[name]
         if x.dim() < 1 or x.shape[1:].numel() != truth.numel() or x.reshape(len(x), -1).shape[1] != truth.numel():
@@ -245,7 +245,7 @@ def _quantities(
                 f"{tuple(x.shape)}"
             )
         latent[name] = x.reshape(len(x), *truth.shape)
-        found[name] = truth, latent[name]
+        pairs[name] = truth, latent[name]
     trees = {f"{name}.tree" for name in simulation.sentences}
     if not trees <= set(draws):
         draws = {**posterior_predictive(conditioned, latent, *args, **kwargs), **draws}
@@ -253,8 +253,8 @@ def _quantities(
         words = simulation.observed[name]
         law = sentence.derivation(words)
         both = [tree_statistics(law, words, y, statistics) for y in (law.sample(), draws[f"{name}.tree"])]
-        truths, others = (corpus_means({n: v.flatten(own) for n, v in b.items()}) for own, b in enumerate(both))
-        found.update({f"{name}.{n}": (truth, others[n]) for n, truth in truths.items()})
+        truths, others = (corpus_means({n: v.flatten(dim) for n, v in b.items()}) for dim, b in enumerate(both))
+        pairs.update({f"{name}.{n}": (truth, others[n]) for n, truth in truths.items()})
     if latent.keys() == simulation.latent.keys():
 
         def joint(values: Mapping[str, Tensor]) -> Tensor:
@@ -262,8 +262,8 @@ def _quantities(
             return torch.as_tensor(poutine.trace(at).get_trace(*args, **kwargs).log_prob_sum()).double()
 
         rows = [joint({n: x[i] for n, x in latent.items()}) for i in range(len(next(iter(latent.values()))))]
-        found["log joint"] = joint(simulation.latent), torch.stack(rows)
-    return found
+        pairs["log joint"] = joint(simulation.latent), torch.stack(rows)
+    return pairs
 
 
 def _rank(truth: Tensor, others: Tensor, generator: torch.Generator) -> Tensor:

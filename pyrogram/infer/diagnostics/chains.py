@@ -47,19 +47,19 @@ def draws_of(chains: Chains) -> ChainDraws:
             "chains must be at least one, and have kept the same things of as many sweeps: run them with the same "
             "num_steps, burn_in, keep_statistics and keep_weights"
         )
-    found = {name: torch.stack([trace[name] for trace in traces]) for name in traces[0]}
-    statistics = {n: found.pop(n) for n in ["log joint", *samplers[0].statistics_names]}
-    return ChainDraws(found, statistics, samplers[0])
+    by_site = {name: torch.stack([trace[name] for trace in traces]) for name in traces[0]}
+    statistics = {n: by_site.pop(n) for n in ["log joint", *samplers[0].statistics_names]}
+    return ChainDraws(by_site, statistics, samplers[0])
 
 
 def _of_pyro(mcmc: Any) -> ChainDraws:
     samples = mcmc.get_samples(group_by_chain=True)
     if samples is None:
         raise RuntimeError("the MCMC has no samples yet; call run first")
-    found = {name: draws.detach().cpu() for name, draws in samples.items()}
-    statistics = {n: found.pop(n) for n in mcmc._diagnostics[0].get("tree statistics", [])}
+    by_site = {name: draws.detach().cpu() for name, draws in samples.items()}
+    statistics = {n: by_site.pop(n) for n in mcmc._diagnostics[0].get("tree statistics", [])}
     joints = [chain.get("log joint", []) for chain in mcmc._diagnostics]
     if all(len(joint) == mcmc.num_samples for joint in joints):
         statistics["log joint"] = torch.tensor(joints, dtype=torch.float64)
     kernel = mcmc.kernel
-    return ChainDraws(found, statistics, kernel if isinstance(kernel, TreeSampler) and kernel.history else None)
+    return ChainDraws(by_site, statistics, kernel if isinstance(kernel, TreeSampler) and kernel.history else None)

@@ -95,10 +95,10 @@ def compare(
 
     >>> gold = torch.tensor([[2, 0, 2], [0, 1, -1]])
     >>> chains = pyrogram.metrics.attach_right(torch.tensor([3, 2]))
-    >>> found = compare({"gold": gold, "attach-right": chains}, gold, samples=100)
-    >>> found.accuracies
+    >>> comparison = compare({"gold": gold, "attach-right": chains}, gold, samples=100)
+    >>> comparison.accuracies
     {'gold': (1.0,), 'attach-right': (0.2,)}
-    >>> found.differences[0].words
+    >>> comparison.differences[0].words
     SignTest(better=4, worse=0, p_value=0.125)
 
     :param runs: by name, a loop that has run, whose point estimate ``weights()`` parses ``words``; or predicted heads,
@@ -116,9 +116,9 @@ def compare(
     """
     check_choice("decoder", decoder, DECODERS)
     heads: dict[str, Tensor] = {}
-    for name, given in runs.items():
-        single = isinstance(given, GrammarLoop) or (isinstance(given, Tensor) and given.dim() == 2)
-        starts: list[Run] = [given] if single else list(given)  # type: ignore[arg-type, list-item]
+    for name, run in runs.items():
+        single = isinstance(run, GrammarLoop) or (isinstance(run, Tensor) and run.dim() == 2)
+        starts: list[Run] = [run] if single else list(run)  # type: ignore[arg-type, list-item]
         if not starts:
             raise ValueError(f"run {name!r} has no starts; give a loop, or heads, or a sequence of these.")
         parsed = []
@@ -129,7 +129,7 @@ def compare(
                 start = _parse(start, words, grammar, decoder, smoothing)
             parsed.append(start)
         heads[name] = torch.stack(parsed)
-    accuracies = {name: tuple(_accuracy(h, gold, scored) for h in own) for name, own in heads.items()}
+    accuracies = {name: tuple(_accuracy(h, gold, scored) for h in starts) for name, starts in heads.items()}
     differences = []
     for first, second in combinations(heads, 2):
         pair = heads[first], heads[second], gold, scored
@@ -162,10 +162,10 @@ def _parse(
 
 
 def _accuracy(heads: Tensor, gold: Tensor, scored: Tensor | None) -> float:
-    (whole,) = accuracy_by_length(heads, gold, (None,), scored)
-    if whole.directed is None:
+    (accuracy,) = accuracy_by_length(heads, gold, (None,), scored)
+    if accuracy.directed is None:
         raise ValueError("gold must hold at least one word that counts, got none.")
-    return whole.directed
+    return accuracy.directed
 
 
 def _mean(values: Sequence[float]) -> str:

@@ -69,13 +69,13 @@ def convergence(chains: Chains) -> Convergence:
     :raises ValueError: for fewer than four draws.
     """
     draws = draws_of(chains)
-    every = {**draws.statistics, **draws.values}
-    num_chains, num_draws = next(iter(every.values())).shape[:2]
+    by_name = {**draws.statistics, **draws.values}
+    num_chains, num_draws = next(iter(by_name.values())).shape[:2]
     if num_draws < 4:
         raise ValueError(f"convergence needs at least four draws of a chain, not {num_draws}")
     return Convergence(
-        {name: _by_number(split_gelman_rubin, x) for name, x in every.items()},
-        {name: _by_number(effective_sample_size, x) for name, x in every.items()},
+        {name: _by_number(split_gelman_rubin, x) for name, x in by_name.items()},
+        {name: _by_number(effective_sample_size, x) for name, x in by_name.items()},
         num_chains,
         num_draws,
     )
@@ -88,7 +88,7 @@ def _by_number(statistic: Callable[[Tensor], Tensor], draws: Tensor) -> Tensor:
     """
     flat = draws.to(torch.float64).flatten(2) if draws.dim() > 2 else draws.to(torch.float64)[..., None]
     changes = (flat != flat[:1, :1]).flatten(0, 1).any(0).nonzero()[:, 0]
-    found = flat.new_full(flat.shape[2:], torch.nan)
-    for some in changes.split(max(1, _NUMBERS_AT_ONCE // draws.shape[1] ** 2)):
-        found[some] = statistic(flat[..., some])
-    return torch.where(found > 0, found, torch.nan).reshape(draws.shape[2:])
+    values = flat.new_full(flat.shape[2:], torch.nan)
+    for chunk in changes.split(max(1, _NUMBERS_AT_ONCE // draws.shape[1] ** 2)):
+        values[chunk] = statistic(flat[..., chunk])
+    return torch.where(values > 0, values, torch.nan).reshape(draws.shape[2:])

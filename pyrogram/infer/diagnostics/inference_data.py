@@ -60,21 +60,21 @@ def _axes_of_sites(draws: ChainDraws, grammar: Grammar | None) -> Iterator[tuple
 
 
 def _named(
-    draws: ChainDraws, found: Mapping[str, Axes], coords: Mapping[str, Sequence[str]]
+    draws: ChainDraws, axes_of_sites: Mapping[str, Axes], coords: Mapping[str, Sequence[str]]
 ) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
     """Names of the dimensions of sites, and labels by name; an axis with other labels gets a name of its own."""
     dims: dict[str, list[str]] = {}
     labels: dict[str, list[str]] = {}
-    for site, axes in found.items():
+    for site, axes in axes_of_sites.items():
         if site in draws.values and len(axes) == draws.values[site].dim() - 2:
             dims[site] = []
-            for axis, own in axes.items():
-                name = axis if labels.get(axis, list(own)) == list(own) else f"{axis} of {site}"
-                labels[name] = list(own)
+            for axis, names in axes.items():
+                name = axis if labels.get(axis, list(names)) == list(names) else f"{axis} of {site}"
+                labels[name] = list(names)
                 dims[site].append(name)
-    for name, given in coords.items():
-        if name not in labels or len(given) != len(labels[name]):
+    for name, names in coords.items():
+        if name not in labels or len(names) != len(labels[name]):
             has = f"has {len(labels[name])}" if name in labels else f"is not among {sorted(labels)}"
-            raise ValueError(f"coords has {len(given)} names for the axis {name!r}, which {has}")
-        labels[name] = [str(label) for label in given]
+            raise ValueError(f"coords has {len(names)} names for the axis {name!r}, which {has}")
+        labels[name] = [str(label) for label in names]
     return dims, labels

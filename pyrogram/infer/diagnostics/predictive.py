@@ -39,20 +39,20 @@ class PredictiveCheck:
 
         Draws in which either is NaN are left out.
         """
-        found = {}
+        p_values = {}
         for name, realised in self.realised.items():
             both = ~(realised.isnan() | self.replicated[name].isnan())
             gap = (self.replicated[name] - realised)[both]
-            found[name] = float(((gap > 0).double() + 0.5 * (gap == 0).double()).mean())
-        return found
+            p_values[name] = float(((gap > 0).double() + 0.5 * (gap == 0).double()).mean())
+        return p_values
 
     def __str__(self) -> str:
         width = max(map(len, self.realised), default=0)
         lines = [f"{'':{width}}  realised  replicated (5 % .. 95 %)      p"]
         for name, p in self.p_values.items():
             low, high = self.replicated[name].nanquantile(torch.tensor([0.05, 0.95], dtype=torch.float64)).tolist()
-            own, new = float(self.realised[name].nanmean()), float(self.replicated[name].nanmean())
-            lines.append(f"{name:{width}}{own:>10.3f}{new:>12.3f} ({low:.3f} .. {high:.3f}){p:>9.3f}")
+            realised, new = float(self.realised[name].nanmean()), float(self.replicated[name].nanmean())
+            lines.append(f"{name:{width}}{realised:>10.3f}{new:>12.3f} ({low:.3f} .. {high:.3f}){p:>9.3f}")
         return "\n".join(lines)
 
 
@@ -96,14 +96,14 @@ def predictive_check(
     replicated: dict[str, Tensor] = {}
     for name, (sentence, words) in sentences.items():
         law, tree = sentence.derivation(words), f"{name}.tree"
-        own = known[name].expand(len(new[tree]), *known[name].shape) if name in known else present[tree]
-        for found, x, y in ((realised, words, own), (replicated, new[name], new[tree])):
+        derivations = known[name].expand(len(new[tree]), *known[name].shape) if name in known else present[tree]
+        for means, x, y in ((realised, words, derivations), (replicated, new[name], new[tree])):
             x = x.expand(*y.shape[:-1], x.shape[-1])
             values = tree_statistics(law, x, y, statistics)
             if statistics is None:
                 values = {"words": lengths_of(x).double(), **values}
             flat = {n: v.reshape(len(v), -1) for n, v in values.items()}
-            found.update({f"{name}.{n}": mean for n, mean in corpus_means(flat).items()})
+            means.update({f"{name}.{n}": m for n, m in corpus_means(flat).items()})
     return PredictiveCheck(realised, replicated)
 
 
@@ -111,16 +111,16 @@ def _check_trees(trees: Mapping[str, Tensor], sentences: Mapping[str, tuple[Sent
     """
     :raises ValueError: if observed trees are of no site, or no derivations of its words.
     """
-    for name, found in trees.items():
+    for name, derivations in trees.items():
         if name not in sentences:
             raise ValueError(f"trees has no use for {name!r}, only for the Sentence sites {sorted(sentences)}")
         sentence, words = sentences[name]
         law: Any = sentence.derivation(words)
         shape = law.batch_shape + law.event_shape
-        if found.shape != shape or not bool(law.support.check(found).all()):
+        if derivations.shape != shape or not bool(law.support.check(derivations).all()):
             raise ValueError(
                 f"trees of site {name!r} must be derivations of its words, shape {tuple(shape)}, padded with -1; these "
-                f"have shape {tuple(found.shape)}, or some are none"
+                f"have shape {tuple(derivations.shape)}, or some are none"
             )
 
 
@@ -132,7 +132,7 @@ def _sentences(model: Callable[..., Any], args: Any, kwargs: Any) -> dict[str, t
     with random_state_kept(), torch.no_grad():
         traced: Any = poutine.trace(model).get_trace(*args, **kwargs)
     sites = {n: (base_distribution(s["fn"]), s) for n, s in traced.nodes.items() if s["type"] == "sample"}
-    found = {n: (d, s["value"]) for n, (d, s) in sites.items() if isinstance(d, Sentence) and s["is_observed"]}
-    if not found:
+    sentences = {n: (d, s["value"]) for n, (d, s) in sites.items() if isinstance(d, Sentence) and s["is_observed"]}
+    if not sentences:
         raise ValueError("the model must observe sentences: it has no observed Sentence site")
-    return found
+    return sentences

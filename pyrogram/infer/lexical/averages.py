@@ -44,10 +44,10 @@ class Averages:
     def marginals(self) -> Tensor:
         """The share of steps in which each arc was in the tree, shape (N, n+1, n+1) [head, dependent]."""
         self._need_steps()
-        found = torch.zeros(len(self.lengths), self.longest + 1, self.longest + 1, dtype=torch.float64)
+        shares = torch.zeros(len(self.lengths), self.longest + 1, self.longest + 1, dtype=torch.float64)
         for i, n in enumerate(self.lengths.tolist()):
-            found[i, : n + 1, 1 : n + 1] = self._share(i, n)
-        return found
+            shares[i, : n + 1, 1 : n + 1] = self._share(i, n)
+        return shares
 
     def mbr(self) -> Tensor:
         """The trees with the most expected right heads, shape (N, n), padded with -1."""

@@ -101,7 +101,7 @@ class SiblingHastings(Resumable, Kernel):
         """No chain."""
         self._generator = generator_of(self.seed)
         self.history, self.stopped = [], ""
-        self._given: tuple[Tensor, ...] = ()  # what the chain is over
+        self._sentences: tuple[Tensor, ...] = ()  # what the chain is over
         self._begun: Tensor | None = None  # heads that it was told to begin with
         self._state: ProposedState | None = None
         self._averages = Averages(torch.zeros(0, dtype=torch.long), 0)
@@ -221,8 +221,8 @@ class SiblingHastings(Resumable, Kernel):
         if self._state is None:
             return {}
         dtype, now = torch.get_default_dtype(), self._state.now
-        found = {"heads": now.heads.to(dtype)}
-        return found | {"tags": now.tags.to(dtype)} if self.tags_too or self.tagger is not None else found
+        samples = {"heads": now.heads.to(dtype)}
+        return samples | {"tags": now.tags.to(dtype)} if self.tags_too or self.tagger is not None else samples
 
     def _advance(self) -> float:
         return self.step()
@@ -239,9 +239,9 @@ class SiblingHastings(Resumable, Kernel):
 
     def _begin(self, tags: Tensor, words: Tensor, cases: Tensor, heads: Tensor | None = None) -> None:
         """Begin with these sentences, unless the chain is over them already."""
-        tags, words, cases = given = tuple(t.detach().cpu().long().clone() for t in (tags, words, cases))
+        tags, words, cases = sentences = tuple(t.detach().cpu().long().clone() for t in (tags, words, cases))
         heads = None if heads is None else heads.detach().cpu().long().clone()
-        if same_tensors(self._given, given):
+        if same_tensors(self._sentences, sentences):
             if heads is not None and (self._begun is None or not torch.equal(heads, self._begun)):
                 raise ValueError(
                     "expected no heads, or those that the chain began with, in a later run over the same sentences, "
@@ -261,7 +261,7 @@ class SiblingHastings(Resumable, Kernel):
             self.moves.begin(start, self._generator)
         start = replace(start, log_p=self.moves.log_p(start, self._generator))
         self._state = ProposedState(start, self._generator.get_state(), {})
-        self._given, self._begun = given, begun
+        self._sentences, self._begun = sentences, begun
         self._averages = Averages(start.lengths, heads.shape[1])
         if self.tagger is not None:
             self._posterior = self.tagger.posterior(words, cases).marginals()
@@ -296,10 +296,10 @@ class SiblingHastings(Resumable, Kernel):
         """Judge the next of proposals that depend on nothing but tags; the sentences, and the proposals left."""
         if not block:
             number = _BLOCK if self.tagger is None else 1
-            found = moves.propose(now, number, generator)
+            block = moves.propose(now, number, generator)
             if not self.tags_too:
-                del found["tags"]  # the present ones
-            block = {**found, "old": moves.log_q(now)}
+                del block["tags"]  # the present ones
+            block = {**block, "old": moves.log_q(now)}
         tags = block["tags"][0] if self.tags_too else now.tags
         proposed = replace(now, tags=tags, heads=block["heads"][0], log_p=block["log_p"][0])
         log_ratio = proposed.log_p - now.log_p + block["old"] - block["log_q"][0]

@@ -73,55 +73,55 @@ class IndependentMoves:
             site: TrialSeating(f.restaurants, f.concentration, f.discount) for site, f in self.predictors.items()
         }
 
-    def log_p(self, given: ChainState, generator: torch.Generator) -> Tensor:
+    def log_p(self, state: ChainState, generator: torch.Generator) -> Tensor:
         """log P(tags, words, cases, tree | D) of each sentence; with exact seats, along seats that are drawn."""
-        events = self.grammar.events_of(given.tags, given.words, given.cases, given.heads)
-        total = torch.zeros(len(given.tags), dtype=torch.float64)
+        events = self.grammar.events_of(state.tags, state.words, state.cases, state.heads)
+        total = torch.zeros(len(state.tags), dtype=torch.float64)
         for site, e in events.items():
             total += self._trials[site].weigh(e.keys, e.values, e.starts, generator)
         return total
 
-    def log_q(self, given: ChainState) -> Tensor:
+    def log_q(self, state: ChainState) -> Tensor:
         """The log probability of each tree, or of tags and tree, under Eq. 10, up to a constant of the sentence."""
-        events = self.grammar.events_of(given.tags, given.words, given.cases, given.heads)
+        events = self.grammar.events_of(state.tags, state.words, state.cases, state.heads)
         return sum(
             (_each(self.predictors[site], events[site]) for site in proposed_sites(self.tags_too)), torch.zeros(())
         )
 
-    def propose(self, given: ChainState, number: int, generator: torch.Generator) -> dict[str, Tensor]:
+    def propose(self, state: ChainState, number: int, generator: torch.Generator) -> dict[str, Tensor]:
         """Independent proposals: ``"tags"`` and ``"heads"`` (number, N, n), ``"log_p"`` and ``"log_q"`` (number, N)."""
-        N, n = given.tags.shape
-        found = {name: torch.full((number, N, n), -1) for name in ("tags", "heads")}
-        found |= {name: torch.zeros(number, N, dtype=torch.float64) for name in ("log_p", "log_q")}
-        for which, tags, heads in self._drawn(given, number, generator):
+        N, n = state.tags.shape
+        proposals = {name: torch.full((number, N, n), -1) for name in ("tags", "heads")}
+        proposals |= {name: torch.zeros(number, N, dtype=torch.float64) for name in ("log_p", "log_q")}
+        for which, tags, heads in self._drawn(state, number, generator):
             longest = heads.shape[-1]  # sentences of about the same length together: most of a corpus is padding
-            words, cases = (t[which, :longest].repeat(number, 1) for t in (given.words, given.cases))
-            many = ChainState(tags.flatten(0, 1), words, cases, heads.flatten(0, 1), found["log_p"])
-            found["tags"][:, which, :longest], found["heads"][:, which, :longest] = tags, heads
-            found["log_p"][:, which] = self.log_p(many, generator).reshape(number, -1)
-            found["log_q"][:, which] = self.log_q(many).reshape(number, -1)
-        return found
+            words, cases = (t[which, :longest].repeat(number, 1) for t in (state.words, state.cases))
+            many = ChainState(tags.flatten(0, 1), words, cases, heads.flatten(0, 1), proposals["log_p"])
+            proposals["tags"][:, which, :longest], proposals["heads"][:, which, :longest] = tags, heads
+            proposals["log_p"][:, which] = self.log_p(many, generator).reshape(number, -1)
+            proposals["log_q"][:, which] = self.log_q(many).reshape(number, -1)
+        return proposals
 
     def _drawn(
-        self, given: ChainState, number: int, generator: torch.Generator
+        self, state: ChainState, number: int, generator: torch.Generator
     ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """Numbers of sentences (B,), and tags and heads that are proposed for them, (number, B, n)."""
         if self.tags_too:
-            for which, lengths, tagged in self.parser.untagged_batches(given.words, given.cases):
+            for which, lengths, tagged in self.parser.untagged_batches(state.words, state.cases):
                 yield which, *sibling_tags.sample(tagged, lengths, number, generator)
             return
-        for which, lengths, scores in self.parser.batches(given.tags, given.words, given.cases):
-            tags = given.tags[which, : int(lengths.max())].expand(number, -1, -1)
+        for which, lengths, scores in self.parser.batches(state.tags, state.words, state.cases):
+            tags = state.tags[which, : int(lengths.max())].expand(number, -1, -1)
             yield which, tags, draw_trees(scores, lengths, number, generator)
 
-    def retag(self, given: ChainState, position: int, posterior: Tensor, generator: torch.Generator) -> ChainState:
+    def retag(self, state: ChainState, position: int, posterior: Tensor, generator: torch.Generator) -> ChainState:
         """Propose another tag for one word of every sentence that is long enough, and judge it.
 
         :param position: of the word, from 0.
         :param posterior: the tags' proposal, p(tag | words) of a tagger, shape (N, n, S).
         """
-        rows = (given.lengths > position).nonzero()[:, 0]
-        part = ChainState(*(t[rows] for t in (given.tags, given.words, given.cases, given.heads, given.log_p)))
+        rows = (state.lengths > position).nonzero()[:, 0]
+        part = ChainState(*(t[rows] for t in (state.tags, state.words, state.cases, state.heads, state.log_p)))
         share = posterior[rows, position]
         tags, old = part.tags.clone(), part.tags[:, position]
         new = torch.multinomial(share, 1, generator=generator)[:, 0]
@@ -131,9 +131,9 @@ class IndependentMoves:
         back = share.gather(1, old[:, None]).log() - share.gather(1, new[:, None]).log()
         accepted = _accept(proposed.log_p - part.log_p + back[:, 0], generator)
         part = part.where(accepted, proposed)
-        all_tags, log_p = given.tags.clone(), given.log_p.clone()
+        all_tags, log_p = state.tags.clone(), state.log_p.clone()
         all_tags[rows], log_p[rows] = part.tags, part.log_p
-        return replace(given, tags=all_tags, log_p=log_p)
+        return replace(state, tags=all_tags, log_p=log_p)
 
 
 class JointMoves:
@@ -164,35 +164,35 @@ class JointMoves:
             site: TrialSeating(f.restaurants, f.concentration, f.discount) for site, f in self.predictors.items()
         }
 
-    def begin(self, given: ChainState, generator: torch.Generator) -> None:
+    def begin(self, state: ChainState, generator: torch.Generator) -> None:
         """Seat all sentences, unless they are."""
         if not self.seated:
-            for site, e in self._events(given).items():
+            for site, e in self._events(state).items():
                 self._trials[site].seat(e.keys, e.values, generator)
         self.seated = True
 
-    def end(self, given: ChainState, generator: torch.Generator) -> None:
+    def end(self, state: ChainState, generator: torch.Generator) -> None:
         """Unseat all sentences."""
-        for site, e in self._events(given).items():
+        for site, e in self._events(state).items():
             self._trials[site].unseat_drawn(e.keys, e.values, generator)
         self.seated = False
 
-    def _events(self, given: ChainState) -> dict[str, Events]:
-        return self.grammar.events_of(given.tags, given.words, given.cases, given.heads)
+    def _events(self, state: ChainState) -> dict[str, Events]:
+        return self.grammar.events_of(state.tags, state.words, state.cases, state.heads)
 
-    def sweep(self, given: ChainState, generator: torch.Generator) -> tuple[ChainState, Tensor]:
+    def sweep(self, state: ChainState, generator: torch.Generator) -> tuple[ChainState, Tensor]:
         """Propose a tree for every sentence in turn, given all others; which were accepted, bool (N,)."""
-        tags, heads, log_p = given.tags.clone(), given.heads.clone(), given.log_p.clone()
+        tags, heads, log_p = state.tags.clone(), state.heads.clone(), state.log_p.clone()
         accepted = torch.zeros(len(heads), dtype=torch.bool)
-        for i, n in enumerate(given.lengths.tolist()):
-            words, cases = given.words[i, :n], given.cases[i, :n]
+        for i, n in enumerate(state.lengths.tolist()):
+            words, cases = state.words[i, :n], state.cases[i, :n]
             old = self.grammar.events(tags[i, :n], words, cases, heads[i, :n])
             out = {site: self._trials[site].unseat_drawn(old[site].keys, old[site].values, generator) for site in SITES}
             new_tags, drawn = self._drawn(tags[i, :n], words, cases, generator)
             new = self.grammar.events(new_tags, words, cases, drawn)
             back = self._log_q(old) - self._log_q(new)
             put = {site: self._trials[site].seat(new[site].keys, new[site].values, generator) for site in SITES}
-            after, before = (sum(found[0] for found in seats.values()) for seats in (put, out))
+            after, before = (sum(seating[0] for seating in seats.values()) for seats in (put, out))
             accepted[i] = bool(_accept(torch.tensor([after - before + back], dtype=torch.float64), generator)[0])
             log_p[i] = after if accepted[i] else before
             if accepted[i]:
@@ -201,13 +201,13 @@ class JointMoves:
             for site in SITES:
                 self._trials[site].undo_seat(new[site].keys, new[site].values, put[site][1])
                 self._trials[site].undo_unseat(old[site].keys, old[site].values, out[site][1])
-        return replace(given, tags=tags, heads=heads, log_p=log_p), accepted
+        return replace(state, tags=tags, heads=heads, log_p=log_p), accepted
 
     def _drawn(self, tags: Tensor, words: Tensor, cases: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Tags and heads that are proposed for a sentence, (n,)."""
         if self.tags_too:
-            found = self.parser.sample_untagged(words[None], cases[None], 1, generator)
-            return found[0][0, 0], found[1][0, 0]
+            tags, heads = self.parser.sample_untagged(words[None], cases[None], 1, generator)
+            return tags[0, 0], heads[0, 0]
         return tags, self.parser.sample(tags[None], words[None], cases[None], 1, generator)[0, 0]
 
     def _log_q(self, events: Mapping[str, Events]) -> float:
@@ -216,16 +216,16 @@ class JointMoves:
             for site in proposed_sites(self.tags_too)
         )
 
-    def log_p(self, given: ChainState, generator: torch.Generator) -> Tensor:
+    def log_p(self, state: ChainState, generator: torch.Generator) -> Tensor:
         """Of each sentence given all others is known only after a sweep: NaN."""
-        return torch.full((len(given.tags),), float("nan"), dtype=torch.float64)
+        return torch.full((len(state.tags),), float("nan"), dtype=torch.float64)
 
 
 def tensors_of(predictor: PitmanYorPredictor) -> list[Tensor]:
     """What predictive probabilities follow from: parameters, base measure, and the counts of all levels."""
-    made = predictor.restaurants
-    counts = [column for level in range(made.num_levels) for column in made.table(level)]
-    return [predictor.concentration, predictor.discount, made.base, *counts]
+    restaurants = predictor.restaurants
+    counts = [column for level in range(restaurants.num_levels) for column in restaurants.table(level)]
+    return [predictor.concentration, predictor.discount, restaurants.base, *counts]
 
 
 def _each(predictor: PitmanYorPredictor, events: Events) -> Tensor:

@@ -36,8 +36,8 @@ class ExpertDraws:
             for n in np.unique(rows.expert[~priors.diagonal[rows.expert]]):
                 length, at = priors.length[n], priors.matrix_start[n]
                 factor = np.linalg.cholesky(priors.precision[at : at + length**2].reshape(length, length))
-                (own,) = (rows.expert == n).nonzero()
-                self._factors.append((rows.expert_start[own, None] + np.arange(length), np.linalg.inv(factor)))
+                (indices,) = (rows.expert == n).nonzero()
+                self._factors.append((rows.expert_start[indices, None] + np.arange(length), np.linalg.inv(factor)))
         #: of each group, what log p - log r has besides quadratic forms, given that -KL below has the prior's share
         self._constant = 0.5 * self._sums(np.add.reduceat(np.log(precision), rows.expert_start[:-1]) + log_det)
 

@@ -48,9 +48,9 @@ class SentenceCounts:
         """These for the chosen sentences, those of another for the rest."""
         log_z = torch.from_numpy(np.where(chosen, self.log_z.numpy(), other.log_z.numpy()))
         counts = {}
-        for block, own in self.counts.items():
-            of_row = torch.from_numpy(chosen).to(own.device)[rows.sentence[block]]
-            counts[block] = torch.where(of_row[:, None], own, other.counts[block])
+        for block, c in self.counts.items():
+            of_row = torch.from_numpy(chosen).to(c.device)[rows.sentence[block]]
+            counts[block] = torch.where(of_row[:, None], c, other.counts[block])
         return SentenceCounts(log_z, np.where(chosen, self.bound, other.bound), counts)
 
 
@@ -99,12 +99,12 @@ class LogisticNormalPosterior:
                 )
             if source.per_sentence:
                 site, block = _place(traced, source)
-                found = self.sentence_multinomials.setdefault(
+                multinomials = self.sentence_multinomials.setdefault(
                     site.name, site.grammar.sentence_multinomials(site.sentences)
                 )
                 rows[source.logistic_normal.block] = (
-                    found.sentence[block].cpu().numpy(),
-                    found.multinomial[block].cpu().numpy(),
+                    multinomials.sentence[block].cpu().numpy(),
+                    multinomials.multinomial[block].cpu().numpy(),
                 )
                 num_groups = len(site.words)
             else:
@@ -124,49 +124,49 @@ class LogisticNormalPosterior:
     def start(self, priors: Priors, weights: Mapping[str, Tensor]) -> None:
         """q at the priors' optimum, or around the logarithms of given weights by source."""
         for key, q in self.posteriors.items():
-            given = self._given(key, weights)
-            q.start(_start_means(q.structure, self._gaussians(key, priors), given) if given else None)
+            initial = self._by_block(key, weights)
+            q.start(_start_means(q.structure, self._gaussians(key, priors), initial) if initial else None)
 
     def write_start(self, traced: TracedModel, plan: MStepPlan, priors: Priors, weights: Mapping[str, Tensor]) -> None:
         """Let means that are ``pyro.param`` sites start at the same weights as q."""
         for key, q in self.posteriors.items():
-            given = self._given(
+            initial = self._by_block(
                 key, {n: w for n, w in weights.items() if traced.weight_sources[n].logistic_normal is not None}
             )
-            if not given:
+            if not initial:
                 continue
-            means = _start_means(q.structure, self._gaussians(key, priors), given)
+            means = _start_means(q.structure, self._gaussians(key, priors), initial)
             for family, site in self.sites[key].items():
                 for name, sites in plan.means.items():
                     if site in sites:
                         write(traced.hyperparameters[name], means[family])
 
-    def _given(self, key: str, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def _by_block(self, key: str, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Weights by block of the structure."""
-        given = {}
+        by_block = {}
         for name, w in weights.items():
             if self._keys.get(name) == key:
-                given[self._blocks[name]] = w
-        return given
+                by_block[self._blocks[name]] = w
+        return by_block
 
     def _gaussians(self, key: str, priors: Priors) -> dict[str, Gaussian]:
-        found = {}
+        gaussians = {}
         for family, site in self.sites[key].items():
             prior = priors[site]
             assert isinstance(prior, Gaussian)
-            found[family] = prior
-        return found
+            gaussians[family] = prior
+        return gaussians
 
     # ------------------------------------------------------------------ expectations
 
     def log_weights(self) -> Weights:
         """log weights ψ̃ of what is drawn once, by source."""
-        found = {}
+        by_source = {}
         for name, key in self._keys.items():
             if key in self.corpus:
                 table = self.posteriors[key].log_weights()[self._blocks[name]]
-                found[name] = table.reshape(self._shapes[name]).to(self._like[name])
-        return found
+                by_source[name] = table.reshape(self._shapes[name]).to(self._like[name])
+        return by_source
 
     def site_counts(
         self, site: SentenceSite, log_weights: Mapping[str, Tensor], rounds: int, starts: Sequence[Start] = ()
@@ -179,18 +179,18 @@ class LogisticNormalPosterior:
         """
         if site.name not in self.sentence_multinomials:
             return site_counts(site, log_weights)
-        found = self._climb(site, log_weights, rounds)
+        best = self._climb(site, log_weights, rounds)
         posteriors = [self.posteriors[key] for key in self.keys_of(site)]
         for start in starts:
             before = [(q.mean.copy(), q.variance.copy()) for q in posteriors]
             for q in posteriors:
                 start(q)
             other = self._climb(site, log_weights, rounds)
-            worse = other.bound <= found.bound
+            worse = other.bound <= best.bound
             for q, (mean, variance) in zip(posteriors, before, strict=True):
                 q.put_back(mean, variance, worse)
-            found = found.where(worse, other, self.sentence_multinomials[site.name])
-        return found.log_z, self._shared_counts(site, log_weights, found.counts)
+            best = best.where(worse, other, self.sentence_multinomials[site.name])
+        return best.log_z, self._shared_counts(site, log_weights, best.counts)
 
     def keys_of(self, site: SentenceSite) -> list[str]:
         """The keys of the experts that each sentence of a site has of its own."""
@@ -200,14 +200,14 @@ class LogisticNormalPosterior:
     def _climb(self, site: SentenceSite, tables: Mapping[str, Tensor], rounds: int) -> SentenceCounts:
         """Trees and experts in turn, from where q is."""
         rows = self.sentence_multinomials[site.name]
-        own = {block: name for block, name in site.source_of_block.items() if name not in tables}
+        sources = {block: name for block, name in site.source_of_block.items() if name not in tables}
         keys = self.keys_of(site)
         log_weights = self._shared_rows(site, tables)
         counts: Weights | None = None
         log_z, bound = torch.zeros(len(rows.words), dtype=torch.float64), np.full(len(rows.words), -np.inf)
         active = np.arange(len(rows.words))
         for turn in range(rounds):
-            for block, name in own.items():
+            for block, name in sources.items():
                 table = self.posteriors[self._keys[name]].log_weights()[self._blocks[name]]
                 log_weights[block] = table.to(self._like[name].device)
             chosen = None if len(active) == len(bound) else torch.from_numpy(active).to(rows.words.device)
@@ -221,19 +221,19 @@ class LogisticNormalPosterior:
             if len(active) == 0 or turn + 1 == rounds:
                 break
             for key in keys:
-                by_block = {self._blocks[n]: counts[b] for b, n in own.items() if self._keys[n] == key}
+                by_block = {self._blocks[n]: counts[b] for b, n in sources.items() if self._keys[n] == key}
                 self.posteriors[key].update(by_block, active)
         assert counts is not None
         return SentenceCounts(log_z, bound, counts)
 
     def _shared_rows(self, site: SentenceSite, tables: Mapping[str, Tensor]) -> Weights:
         """Rows of log weights of the blocks that all sentences share."""
-        rows, found = self.sentence_multinomials[site.name], {}
+        rows, log_weights = self.sentence_multinomials[site.name], {}
         for block, name in site.source_of_block.items():
             if name in tables:
                 table = tables[name].to(torch.float64)
-                found[block] = table.reshape(-1, table.shape[-1])[rows.multinomial[block]]
-        return found
+                log_weights[block] = table.reshape(-1, table.shape[-1])[rows.multinomial[block]]
+        return log_weights
 
     def _shared_counts(self, site: SentenceSite, tables: Mapping[str, Tensor], counts: Weights) -> Weights:
         """The counts of blocks that all sentences share, summed over sentences."""
@@ -265,10 +265,10 @@ class LogisticNormalPosterior:
         rows, log_weights = self.sentence_multinomials[site.name], self._shared_rows(site, tables)
         draws = {key: self.posteriors[key].draws(of_q) for key in self.keys_of(site)}
         counts: Weights | None = None
-        found = torch.zeros(num_draws, len(rows.words), dtype=torch.float64)
-        for weights in found:
-            for key, own in draws.items():
-                value, log_ratio = own.draw(generator)
+        importance = torch.zeros(num_draws, len(rows.words), dtype=torch.float64)
+        for weights in importance:
+            for key, expert_draws in draws.items():
+                value, log_ratio = expert_draws.draw(generator)
                 weights += torch.from_numpy(log_ratio)
                 by_block = self.posteriors[key].log_weights_of(value)
                 for block, name in site.source_of_block.items():
@@ -276,7 +276,7 @@ class LogisticNormalPosterior:
                         log_weights[block] = by_block[self._blocks[name]].to(self._like[name].device)
             log_z, counts = rows.expected_counts(log_weights, None, counts)
             weights += log_z.to("cpu", torch.float64)
-        return found
+        return importance
 
     def sentence_bounds(self, site: SentenceSite, tables: Mapping[str, Tensor]) -> Tensor:
         """The bound of each sentence at the present q, in nats, shape ``(N,)``; all experts are counted."""
@@ -297,11 +297,11 @@ class LogisticNormalPosterior:
 
     def moments(self, absent: bool) -> dict[str, Moments]:
         """By Gaussian site, those of experts that two plates share not yet added up."""
-        found = {}
+        by_site = {}
         for key, q in self.posteriors.items():
             for family, m in q.moments(absent).items():
-                found[self.sites[key][family]] = m
-        return found
+                by_site[self.sites[key][family]] = m
+        return by_site
 
     def corpus_means(self, source: str) -> dict[str, Tensor]:
         """q's means by family, of weights that are drawn once."""
@@ -309,24 +309,24 @@ class LogisticNormalPosterior:
 
     def corpus_gaussians(self) -> dict[str, dist.TorchDistribution]:
         """q(η) by Gaussian site, of experts that are drawn once."""
-        found = {}
+        by_site = {}
         for key in self.corpus:
             q = self.posteriors[key]
             means, variances = q.corpus_means(), q.corpus_variances()
             for family, site in self.sites[key].items():
                 normal = dist.Normal(means[family], variances[family].sqrt())
-                found[site] = normal.to_event(means[family].dim())
-        return found
+                by_site[site] = normal.to_event(means[family].dim())
+        return by_site
 
     # ------------------------------------------------------------------ state
 
     def state(self) -> dict[str, Tensor]:
         """q as plain tensors."""
-        found = {}
+        tensors = {}
         for key, q in self.posteriors.items():
-            found[f"mean.{key}"] = torch.from_numpy(q.mean)
-            found[f"variance.{key}"] = torch.from_numpy(q.variance)
-        return found
+            tensors[f"mean.{key}"] = torch.from_numpy(q.mean)
+            tensors[f"variance.{key}"] = torch.from_numpy(q.variance)
+        return tensors
 
     def load(self, state: Mapping[str, Tensor]) -> None:
         """The inverse of ``state``, into memory of its own."""

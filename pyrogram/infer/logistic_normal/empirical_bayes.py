@@ -97,8 +97,8 @@ def current_priors(model: Callable[[], Any], traced: TracedModel, plan: MStepPla
     }
 
     def present(tensor: Tensor) -> Tensor:
-        found: Tensor = values.get(id(tensor), tensor)
-        return found.detach()
+        value: Tensor = values.get(id(tensor), tensor)
+        return value.detach()
 
     return {n: present(p) if isinstance(p, Tensor) else map_gaussian(p, present) for n, p in traced.priors().items()}
 
@@ -129,8 +129,8 @@ def learn_priors(
     if plan.covariances:
         new = current_priors(model, traced, plan)
         for name, sites in plan.covariances.items():
-            parts = [Moments(m.count, m.first, m.about(_shift(new, old, s))) for s in sites for m in [moments[s]]]
-            pooled = _pooled(parts)
+            centred = [Moments(m.count, m.first, m.about(_shift(new, old, s))) for s in sites for m in [moments[s]]]
+            pooled = _pooled(centred)
             write(traced.hyperparameters[name], _new_covariance(pooled, traced.hyperparameters[name].value))
 
 
@@ -188,10 +188,10 @@ def _shift(new: Priors, old: Priors, site: str) -> Tensor:
     return _loc(new, site).to("cpu", torch.float64) - _loc(old, site).detach().to("cpu", torch.float64)
 
 
-def _pooled(parts: list[Moments]) -> Moments:
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
+def _pooled(moments: list[Moments]) -> Moments:
+    total = moments[0]
+    for m in moments[1:]:
+        total = total + m
     return total
 
 

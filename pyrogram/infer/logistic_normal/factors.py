@@ -49,12 +49,12 @@ class LogisticNormalFactors:
 
         Means of priors that are ``pyro.param`` sites are set to start at these weights, too.
         """
-        given = {n: w for n, w in weights.items() if self.traced.weight_sources[n].logistic_normal is not None}
-        if given:
-            self.q.write_start(self.traced, self.roles, self.prior(), given)
+        initial = {n: w for n, w in weights.items() if self.traced.weight_sources[n].logistic_normal is not None}
+        if initial:
+            self.q.write_start(self.traced, self.roles, self.prior(), initial)
         self._prior = self.prior()
         self.q.set_priors(self._prior)
-        self.q.start(self._prior, given)
+        self.q.start(self._prior, initial)
         return self.numbers()
 
     def numbers(self) -> Weights:

@@ -41,8 +41,8 @@ class Family:
 
 def pieces_of(structure: PartitionStructure, block: str) -> tuple[int, ...]:
     """How many events each multinomial has that is one row of the block: several of them if it is packed."""
-    given = structure.blocks[block]
-    return given.sizes if isinstance(given, PackedBlock) else (int(given.shape[-1]),)
+    b = structure.blocks[block]
+    return b.sizes if isinstance(b, PackedBlock) else (int(b.shape[-1]),)
 
 
 def parts_of(structure: PartitionStructure, family: str) -> tuple[int, ...]:
@@ -78,8 +78,8 @@ def arrange(
     keys, att_row, att_coord, att_scale = [], [], [], []
     for b, first in zip(blocks, offsets, strict=False):
         groups, multinomials = (np.asarray(a) for a in rows[b])
-        own = place[first : first + len(groups) * len(pieces[b])].reshape(len(groups), len(pieces[b]))
-        index[b] = None if len(blocks) == 1 else row_start[own[:, 0]][:, None] + np.arange(sizes[b])
+        row = place[first : first + len(groups) * len(pieces[b])].reshape(len(groups), len(pieces[b]))
+        index[b] = None if len(blocks) == 1 else row_start[row[:, 0]][:, None] + np.arange(sizes[b])
         scale = 1 / structure.sizes(b).reshape(-1).to(torch.float64).numpy()
         for link in structure.links[b]:
             expert = link.index.reshape(-1).numpy()[multinomials]
@@ -87,7 +87,7 @@ def arrange(
             start = structure.experts[link.experts].segments[link.segment][0]
             number, coordinate = families[link.experts].place(expert[chosen, None], start + starts_of(pieces[b])[:-1])
             keys.append((groups[chosen, None] * num_experts + number).reshape(-1))
-            att_row.append(own[chosen].reshape(-1))
+            att_row.append(row[chosen].reshape(-1))
             att_coord.append(np.broadcast_to(coordinate, number.shape).reshape(-1))
             att_scale.append(np.repeat(scale[multinomials[chosen]], len(pieces[b])))
     unique, inverse = np.unique(np.concatenate(keys), return_inverse=True)

@@ -126,11 +126,11 @@ class ExpertPosterior:
     def update(self, counts: Mapping[str, Tensor], groups: Array, *, steps: int = 8, tolerance: float = 1e-8) -> None:
         """Raise the bound in m and v, given expected counts; only in the groups listed."""
         for block, index in self._index.items():
-            given = counts[block].to("cpu", torch.float64).numpy()
+            f = counts[block].to("cpu", torch.float64).numpy()
             if index is None:
-                self._f = np.ascontiguousarray(given).reshape(-1)
+                self._f = np.ascontiguousarray(f).reshape(-1)
             else:
-                self._f[index] = given
+                self._f[index] = f
         arrays = (self._f, self.mean, self.variance, self._u, self._w)
         experts.update(self.rows, self._priors, *arrays, groups, steps=steps, tolerance=tolerance)
         experts.log_weights(self.rows, self._u, self._w, groups, self._psi)
@@ -169,7 +169,7 @@ class ExpertPosterior:
         """By family; :param absent: count the groups in which an expert is not stored, too."""
         _, first, second = experts.moments(self.rows, self._priors, self.mean, self.variance)
         p = self._priors
-        found = {}
+        by_family = {}
         for name, family in self._families.items():
             n, end, batch, length = family.first, family.end, family.count, family.length
             s1 = first[p.start[n] : p.start[end]].reshape(batch, length)
@@ -184,10 +184,10 @@ class ExpertPosterior:
             shape = self.structure.experts[name].shape
             tensors = (torch.from_numpy(np.ascontiguousarray(x)) for x in (count, s1, s2))
             c, f, s = tensors
-            found[name] = Moments(
+            by_family[name] = Moments(
                 c.reshape(shape[:-1]), f.reshape(shape), s.reshape(*shape[:-1], *s.shape[1:]).contiguous()
             )
-        return found
+        return by_family
 
     def corpus_means(self) -> dict[str, Tensor]:
         """m by family, in the family's shape, where there is one group for all."""
@@ -199,11 +199,11 @@ class ExpertPosterior:
 
     def _by_family(self, flat: Array, stored: Array) -> dict[str, Tensor]:
         flat[ranges(self._priors.start[self.rows.expert], np.diff(self.rows.expert_start))] = stored
-        found = {}
+        tensors = {}
         for name, family in self._families.items():
             piece = flat[self._priors.start[family.first] :][: family.count * family.length]
-            found[name] = torch.from_numpy(piece.copy()).reshape(self.structure.experts[name].shape)
-        return found
+            tensors[name] = torch.from_numpy(piece.copy()).reshape(self.structure.experts[name].shape)
+        return tensors
 
     def _block(self, flat: Array, block: str) -> Array:
         index = self._index[block]

@@ -30,7 +30,7 @@ def evaluate_priors(model: Callable[[], Any], traced: TracedModel) -> Priors:
     if values or traced.gaussians:
         with suppress(_AllPriorsFound), random_state_kept(), collector:  # a component may be drawn before a prior
             model()
-    return collector.found
+    return collector.priors
 
 
 def present_priors(model: Callable[[], Any], traced: TracedModel) -> Priors:
@@ -65,17 +65,17 @@ class _PriorMessenger(Messenger):
     def __init__(self, values: dict[str, Tensor], gaussians: set[str]):
         super().__init__()
         self.values, self.gaussians = values, gaussians
-        self.found: Priors = {}
+        self.priors: Priors = {}
 
     def _pyro_sample(self, msg: Any) -> None:
         if msg["name"] in self.values:
-            self.found[msg["name"]] = concentration_of(base_distribution(msg["fn"]))
+            self.priors[msg["name"]] = concentration_of(base_distribution(msg["fn"]))
             msg["value"] = self.values[msg["name"]]
         elif msg["name"] in self.gaussians:
-            self.found[msg["name"]] = msg["infer"]["gaussian"]
+            self.priors[msg["name"]] = msg["infer"]["gaussian"]
             msg["value"] = expanded_mean(msg)
         else:
             return
         msg["done"] = True
-        if len(self.found) == len(self.values) + len(self.gaussians):
+        if len(self.priors) == len(self.values) + len(self.gaussians):
             raise _AllPriorsFound

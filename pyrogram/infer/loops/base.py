@@ -210,8 +210,8 @@ class GrammarLoop(Resumable, Generic[P, S]):
         ways = {n: "constant" if s.is_constant else self._way(problem, s) for n, s in sources.items()}
         return {
             site.name: {
-                block: " and ".join(dict.fromkeys(ways[source] for source in own))
-                for block, own in site.sources_of_blocks().items()
+                block: " and ".join(dict.fromkeys(ways[source] for source in names))
+                for block, names in site.sources_of_blocks().items()
             }
             for site in problem.traced.sentences
         }
@@ -284,8 +284,8 @@ class GrammarLoop(Resumable, Generic[P, S]):
         """What process 0 has come to, for machines may differ in their last bits."""
         if self.reduce is None:
             return state, numbers
-        found, numbers = of_first(self.reduce, (flatten(state), numbers))
-        return unflatten(state, found, type(self).__name__), numbers
+        tensors, numbers = of_first(self.reduce, (flatten(state), numbers))
+        return unflatten(state, tensors, type(self).__name__), numbers
 
     def _count(self, traced: TracedModel, log_weights: Mapping[str, Tensor], dual: Weights) -> Counted:
         """The E-step over derivations of the present step.
@@ -345,9 +345,9 @@ class GrammarLoop(Resumable, Generic[P, S]):
         """Refuse processes that have read different things."""
         if self.reduce is None:
             return
-        found = self.reduce.gather(self._hash(traced))
-        for rank, other in enumerate(found):
-            if other != found[0]:
+        hashes = self.reduce.gather(self._hash(traced))
+        for rank, other in enumerate(hashes):
+            if other != hashes[0]:
                 raise ModelError(
                     f"process {rank} has other sentences, or another model, than process 0; let all processes read the "
                     f"same files in the same order, and give {type(self).__name__} the same arguments"
@@ -389,8 +389,8 @@ class GrammarLoop(Resumable, Generic[P, S]):
         like, owner = self._like(problem), type(self).__name__
         device = problem.traced.sentences[0].words.device
         states = []
-        for given in (tensors, best):
-            state = unflatten(like, given, owner, device) if given else None
+        for entries in (tensors, best):
+            state = unflatten(like, entries, owner, device) if entries else None
             if state is not None:
                 self._accept(problem, state)
             states.append(state)

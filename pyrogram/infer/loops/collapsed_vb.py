@@ -167,10 +167,10 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
         """Q(t_i) under the initial weights."""
         sources, parameters = problem.traced.weight_sources, problem.traced.parameter_values()
         fixed = problem.fixed(start)
-        given = [name for name in start if sources[name].is_computed]
+        computed = [name for name in start if sources[name].is_computed]
         if missing := sources.keys() - start.keys():
-            computed = problem.terms_at(fixed, parameters).log_weights
-            start = {**start, **{name: computed[name].exp() for name in missing}}
+            log_weights = problem.terms_at(fixed, parameters).log_weights
+            start = {**start, **{name: log_weights[name].exp() for name in missing}}
         sentence_counts: dict[str, SentenceCounts] = {}
         entropy = torch.zeros((), dtype=torch.float64)
         for site in problem.traced.sentences:
@@ -179,7 +179,7 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
             check_derivable(site, log_z)
             entropy += entropies.sum(dtype=torch.float64).cpu()
         counts = problem.summed(sentence_counts)
-        if given:  # values that fit these weights
+        if computed:  # values that fit these weights
             parameters = problem.climb(fixed, parameters, counts, _STEPS, problem.multinomials(counts))
         return CollapsedState(
             weights=fixed,

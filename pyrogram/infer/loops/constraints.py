@@ -50,17 +50,17 @@ class Constraint:
     def __post_init__(self) -> None:
         if not 0 <= self.share < float("inf"):
             raise ValueError(f"{type(self).__name__} needs a share of at least 0, not {self.share!r}")
-        for name, given in (("features", self.features), ("of", self.of)):
-            if given is not None:
-                self._check(name, given)
+        for name, tables in (("features", self.features), ("of", self.of)):
+            if tables is not None:
+                self._check(name, tables)
 
-    def _check(self, name: str, given: Bias | Mapping[str, Tensor]) -> None:
+    def _check(self, name: str, tables: Bias | Mapping[str, Tensor]) -> None:
         kind = type(self).__name__
-        if not isinstance(given, (Bias, Mapping)):
-            raise TypeError(f"{kind} needs {name}, tensors by block or a Bias, not {given!r:.100}")
-        if not _events(given):
+        if not isinstance(tables, (Bias, Mapping)):
+            raise TypeError(f"{kind} needs {name}, tensors by block or a Bias, not {tables!r:.100}")
+        if not _events(tables):
             raise ValueError(f"{kind} needs {name}, tensors by block, but they are about no block")
-        for block, table in _events(given).items():
+        for block, table in _events(tables).items():
             if not isinstance(table, Tensor):
                 raise TypeError(f"{kind}({name}=) needs tensors by block, but block {block!r} has {table!r:.100}")
             if not bool(table.isfinite().all()):
@@ -130,8 +130,8 @@ def of_model(site: SentenceSite, log_weights: Mapping[str, Tensor]) -> tuple[Gra
 
     :param log_weights: by source.
     """
-    own = {block: log_weights[source] for block, source in site.source_of_block.items()}
-    return model_grammar(site), site.grammar.events(own) if isinstance(site.grammar, TiedGrammar) else own
+    by_block = {block: log_weights[source] for block, source in site.source_of_block.items()}
+    return model_grammar(site), site.grammar.events(by_block) if isinstance(site.grammar, TiedGrammar) else by_block
 
 
 def model_grammar(site: SentenceSite) -> Grammar:
@@ -159,7 +159,7 @@ def _best_share(
     sites: Sequence[SentenceSite], log_weights: Mapping[str, Tensor], constraint: Constraint, share: float
 ) -> float:
     """The share that derivations of the greatest excess over a share have; it itself, if there are no events."""
-    found, every, sign = 0.0, 0.0, constraint.sign
+    sum_f, sum_of, sign = 0.0, 0.0, constraint.sign
     for site in sites:
         grammar, events = of_model(site, log_weights)
         f, of = constraint.tables(grammar.blocks)
@@ -168,14 +168,14 @@ def _best_share(
         logs = {name: w + excess[name].to(w) if name in excess else w for name, w in logs.items()}
         best = grammar.derivation(None, site.sentences, log_weights=logs).argmax()
         counts = grammar.collapsed_updates(site.sentences).counts(best)
-        found += site.scale * float(expectation(counts, f))
-        every += site.scale * float(expectation(counts, of))
-    return found / every if every else share
+        sum_f += site.scale * float(expectation(counts, f))
+        sum_of += site.scale * float(expectation(counts, of))
+    return sum_f / sum_of if sum_of else share
 
 
 def expectation(counts: Mapping[str, Tensor], table: Mapping[str, Tensor]) -> Tensor:
     """Σ over events of counts times how often each counts."""
-    terms = [(counts[name].double() * own.to(counts[name].device)).sum() for name, own in table.items()]
+    terms = [(counts[name].double() * times.to(counts[name].device)).sum() for name, times in table.items()]
     return torch.stack(terms).sum().cpu()
 
 
@@ -189,18 +189,18 @@ def _events(features: Bias | Mapping[str, Tensor]) -> Mapping[str, Tensor]:
 
 
 def _expanded(tables: Mapping[str, Tensor], blocks: Mapping[str, Block]) -> Weights:
-    found = {}
+    expanded = {}
     for name, table in tables.items():
         if name not in blocks:
             raise ValueError(f"a constraint is about block {name!r}, but the grammar has {list(blocks)}")
         try:
-            found[name] = table.detach().to(torch.float64).expand(blocks[name].shape)
+            expanded[name] = table.detach().to(torch.float64).expand(blocks[name].shape)
         except RuntimeError:
             raise ValueError(
                 f"a constraint on block {name!r} must broadcast against {tuple(blocks[name].shape)}, but has shape "
                 f"{tuple(table.shape)}"
             ) from None
-    return found
+    return expanded
 
 
 def _sum(terms: Sequence[tuple[float, Mapping[str, Tensor]]]) -> Weights:

@@ -44,11 +44,11 @@ class DirichletFactors:
 
     def posterior(self, posterior: Weights) -> dict[str, dist.TorchDistribution]:
         """q as distributions of the sites."""
-        found = {}
+        by_site = {}
         for name, block in self.blocks.items():
             q = posterior[name].clone()
             if self.traced.weight_sources[name].probability is None:
-                found[name] = dirichlet_prior(block, q)
+                by_site[name] = dirichlet_prior(block, q)
             else:
-                found[name] = dist.Beta(q[..., 0], q[..., 1]).to_event(block.batch_dim)
-        return found
+                by_site[name] = dist.Beta(q[..., 0], q[..., 1]).to_event(block.batch_dim)
+        return by_site

@@ -104,8 +104,9 @@ class DirichletProblem(PointProblem):
         first = count(self.traced, {**averages.log_weights, **logs}, dual)
         posterior = self._posterior(averages.alpha, first.counts)
         state = VariationalState(points, posterior, parameters, nothing, {}, first.dual)
-        given = any(sources[name].is_computed for name in weights)
-        return self.climbed(state, first.counts) if given or not (self.is_random or averages.log_weights) else state
+        if any(sources[name].is_computed for name in weights) or not (self.is_random or averages.log_weights):
+            return self.climbed(state, first.counts)
+        return state
 
     def update(self, state: VariationalState, count: Count) -> tuple[VariationalState, Info]:
         """An iteration: derivations, Dirichlets and weights that are parameters in closed form, then all else."""

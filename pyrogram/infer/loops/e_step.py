@@ -150,22 +150,22 @@ class ScheduledEStep:
         if setting.beta != 1:
             log_weights = {name: setting.beta * w for name, w in log_weights.items()}
         if self.constraints:
-            found = self._constrained(seen, log_weights, dual)
+            counted = self._constrained(seen, log_weights, dual)
         else:
-            found = self._counted(seen, log_weights)
-        return replace(found, objective=found.objective / setting.beta)
+            counted = self._counted(seen, log_weights)
+        return replace(counted, objective=counted.objective / setting.beta)
 
     def _counted(self, traced: TracedModel, log_weights: Mapping[str, Tensor], of: SiteCounts = site_counts) -> Counted:
         """:func:`.expected_counts`, of all processes together."""
-        own = traced if self.reduce is None else self._share(traced)
-        return Counted(*summed_counts(self.reduce, partial(expected_counts, own, log_weights, of)))
+        share = traced if self.reduce is None else self._share(traced)
+        return Counted(*summed_counts(self.reduce, partial(expected_counts, share, log_weights, of)))
 
     def _share(self, traced: TracedModel) -> TracedModel:
         """The model of this process's own sentences."""
         assert self.reduce is not None
-        own = [site.sentences for site in traced.sentences]
-        if self._shared is None or not all(a is b for a, b in zip(self._shared[0], own, strict=True)):
-            self._shared = own, share_of(traced, self.reduce.rank, self.reduce.size)
+        sentences = [site.sentences for site in traced.sentences]
+        if self._shared is None or not all(a is b for a, b in zip(self._shared[0], sentences, strict=True)):
+            self._shared = sentences, share_of(traced, self.reduce.rank, self.reduce.size)
         pairs = zip(traced.sentences, self._shared[1].sentences, strict=True)
         return replace(
             traced, sentences=[replace(site, sentences=share.sentences, rows=share.rows) for site, share in pairs]
@@ -187,11 +187,11 @@ class ScheduledEStep:
                     sums[1, k] += site.scale * expectation(events, constraint.tables(blocks)[1])
                 return log_z, counts
 
-            found = self._counted(traced, log_weights, of_site)
+            counted = self._counted(traced, log_weights, of_site)
             if self.reduce is not None:
                 sums = self.reduce.sum({"sums": sums})["sums"]
-            reached[:] = [(multipliers, found, sums)]
-            return found.objective, sums[0]
+            reached[:] = [(multipliers, counted, sums)]
+            return counted.objective, sums[0]
 
         evaluate(dual["multipliers"])
         optimum = minimise(evaluate, dual["multipliers"], dual["curvature"], reached[0][2][1])

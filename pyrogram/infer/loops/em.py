@@ -106,10 +106,10 @@ class EM(GrammarLoop[PointProblem, EMState]):
         """The present values of the latent sites."""
         problem, state = self._present()
         sources = problem.traced.weight_sources
-        found = {n: sources[n].at_site(w) for n, w in state.weights.items() if sources[n].concentration is not None}
+        values = {n: sources[n].at_site(w) for n, w in state.weights.items() if sources[n].concentration is not None}
         problem.traced.set_parameters(state.parameters)
-        found |= problem.latents(state.weights)
-        return {name: value.clone() for name, value in found.items()}
+        values |= problem.latents(state.weights)
+        return {name: value.clone() for name, value in values.items()}
 
     def _prepare(self, model: Callable[[], Any]) -> PointProblem:
         model = summed_out(model, "EM")
@@ -139,8 +139,8 @@ class EM(GrammarLoop[PointProblem, EMState]):
     def _update(self, problem: PointProblem, state: EMState) -> tuple[EMState, Info]:
         terms = problem.evaluate(state.weights, state.parameters)
         log_weights = {name: safe_log(w) for name, w in state.weights.items()} | terms.log_weights
-        found = self._count(problem.traced, log_weights, state.dual)
-        objective, counts = found.objective, found.counts
+        counted = self._count(problem.traced, log_weights, state.dual)
+        objective, counts = counted.objective, counted.counts
         objective += float(terms.density + terms.log_jacobian)
         present, weights = _densities(problem, state.weights), Weights()
         for name, old in state.weights.items():
@@ -157,7 +157,7 @@ class EM(GrammarLoop[PointProblem, EMState]):
             weights[name] = torch.where(totals > 0, source.block.normalize(pseudo), old)
         prior = _densities(problem, weights)
         parameters = problem.climb(weights, state.parameters, counts, self.m_steps, prior)
-        return EMState(weights, parameters, found.dual), Info(objective)
+        return EMState(weights, parameters, counted.dual), Info(objective)
 
     def _estimate(self, problem: PointProblem, state: EMState) -> Weights:
         computed = problem.evaluate(state.weights, state.parameters).log_weights

@@ -56,8 +56,8 @@ class GuideOptions:
     @property
     def is_factory(self) -> bool:
         """Whether ``guide`` makes a guide from a model, as the classes of ``pyro.infer.autoguide`` do."""
-        made = self.guide.func if isinstance(self.guide, functools.partial) else self.guide
-        return isinstance(made, type) and issubclass(made, AutoGuide)
+        factory = self.guide.func if isinstance(self.guide, functools.partial) else self.guide
+        return isinstance(factory, type) and issubclass(factory, AutoGuide)
 
 
 class GuidedProblem(DirichletProblem):
@@ -70,13 +70,13 @@ class GuidedProblem(DirichletProblem):
 
     is_random = True
 
-    def __init__(self, traced: TracedModel, whole: Model, options: GuideOptions, own: Model | None) -> None:
-        super().__init__(traced, whole, options.steps)
+    def __init__(self, traced: TracedModel, model: Model, options: GuideOptions, guide: Model | None) -> None:
+        super().__init__(traced, model, options.steps)
         latents = {name for name, p in traced.hyperparameters.items() if p.is_latent}
         parameters = {name: p for name, p in traced.hyperparameters.items() if not p.is_latent}
         self.traced = replace(self.traced, hyperparameters=parameters)
         self.options = options
-        self._guide = _local(options.guide, self._replaced(self.even())) if own is None else own
+        self._guide = _local(options.guide, self._replaced(self.even())) if guide is None else guide
         sites, learnt = guide_sites(self.draw)
         for name in sorted(latents - set(sites)):
             raise ModelError(f"VariationalEM needs a guide that draws latent site {name!r}; add the site to it")
@@ -114,7 +114,7 @@ class GuidedProblem(DirichletProblem):
                 for total, values in zip(totals.values(), (seen.log_weights, exponentiated, seen.alpha), strict=True):
                     for name, value in values.items():
                         total[name] = total[name] + value if name in total else value.clone()
-        logs, weights, alpha = ({n: total / draws for n, total in found.items()} for found in totals.values())
+        logs, weights, alpha = ({n: total / draws for n, total in sums.items()} for sums in totals.values())
         return Averages(logs, weights, alpha, bound / draws)
 
     def climbed(self, state: VariationalState, counts: Weights) -> VariationalState:
@@ -126,8 +126,8 @@ class GuidedProblem(DirichletProblem):
         surrogate, elbo = self._replaced(self.at(state), counts), Trace_ELBO()
 
         def loss() -> Tensor:
-            found: Tensor = elbo.differentiable_loss(surrogate, self.draw)
-            return found
+            value: Tensor = elbo.differentiable_loss(surrogate, self.draw)
+            return value
 
         with random_state_kept(self._seeds(int(state.iteration))[1]):
             optimiser = self._optimiser(list(leaves.values()))
@@ -147,13 +147,13 @@ class GuidedProblem(DirichletProblem):
         return -sum(float(expected_log_dirichlet(block, posterior[n], logs[n])) for n, block in blocks)
 
     def _optimiser(self, leaves: list[Tensor]) -> torch.optim.Optimizer:
-        made: Any = self.options.optimiser(leaves)
-        if not isinstance(made, torch.optim.Optimizer) or isinstance(made, torch.optim.LBFGS):
+        optimiser: Any = self.options.optimiser(leaves)
+        if not isinstance(optimiser, torch.optim.Optimizer) or isinstance(optimiser, torch.optim.LBFGS):
             raise TypeError(
                 "optim must make a torch optimiser that needs no closure from a list of tensors, such as "
-                f"functools.partial(torch.optim.Adam, lr=0.05), not {type(made).__name__}"
+                f"functools.partial(torch.optim.Adam, lr=0.05), not {type(optimiser).__name__}"
             )
-        return made
+        return optimiser
 
     def _replaced(self, at: Multinomials, counts: Weights | None = None) -> Model:
         """The model without charts."""
@@ -197,9 +197,9 @@ class _Surrogate(Messenger):
         elif isinstance(function, dist.Delta) and not msg["is_observed"]:
             msg["value"], msg["is_observed"], msg["done"] = msg["fn"](), True, True  # no guide need draw it
         elif msg["is_observed"] and isinstance(function, Sentence):
-            own = computed_blocks(name, function, self.traced)
-            self.log_weights |= own
-            total = torch.zeros(()) if self.counts is None else line(own, self.counts)
+            log_weights = computed_blocks(name, function, self.traced)
+            self.log_weights |= log_weights
+            total = torch.zeros(()) if self.counts is None else line(log_weights, self.counts)
             tangent = Tangent(total, torch.zeros(()), function, function.batch_shape)
             msg["fn"] = tangent.to_event(len(function.batch_shape) - len(msg["fn"].batch_shape))
             msg["scale"], msg["mask"] = 1.0, None  # counts are scaled, and those of masked sentences left out
@@ -234,11 +234,11 @@ class _ExpectedDirichlet(TorchDistribution):
 
 def _local(factory: Callable[[Model], Any], model: Model) -> Model:
     """A guide whose parameters are its own: two of the same class do not share those of Pyro's store."""
-    own: Any = {"params": {}, "constraints": {}}
+    store: Any = {"params": {}, "constraints": {}}
     guide = factory(model)
 
     def local_guide() -> Any:
-        with pyro.get_param_store().scope(own):
+        with pyro.get_param_store().scope(store):
             return guide()
 
     return local_guide
@@ -283,17 +283,17 @@ def _check_gradients(leaves: Mapping[str, Tensor]) -> None:
 def _saved(optimiser: torch.optim.Optimizer, names: list[str]) -> Weights:
     """The state of an optimiser, by parameter and quantity; of no parameter the numbers of its group, as the rate."""
     state = optimiser.state_dict()
-    found = {f"{names[i]}.{key}": x for i, own in state["state"].items() for key, x in own.items() if x is not None}
-    found |= {f".{key}": x for key, x in state["param_groups"][0].items() if type(x) in (int, float)}
-    return {name: torch.as_tensor(x).detach().clone() for name, x in found.items()}
+    saved = {f"{names[i]}.{key}": x for i, slot in state["state"].items() for key, x in slot.items() if x is not None}
+    saved |= {f".{key}": x for key, x in state["param_groups"][0].items() if type(x) in (int, float)}
+    return {name: torch.as_tensor(x).detach().clone() for name, x in saved.items()}
 
 
 def _restore(optimiser: torch.optim.Optimizer, names: list[str], saved: Weights) -> None:
-    whole = optimiser.state_dict()
+    state = optimiser.state_dict()
     for name, value in saved.items():
         parameter, _, key = name.rpartition(".")
         if parameter:
-            whole["state"].setdefault(names.index(parameter), {})[key] = value.clone()
+            state["state"].setdefault(names.index(parameter), {})[key] = value.clone()
         else:
-            whole["param_groups"][0][key] = value.item()
-    optimiser.load_state_dict(whole)
+            state["param_groups"][0][key] = value.item()
+    optimiser.load_state_dict(state)

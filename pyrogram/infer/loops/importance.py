@@ -65,7 +65,7 @@ class ImportanceWeightedBound:
         Weights have 1 / k moments. Above :attr:`greatest_pareto_k` the error is larger than ``standard_error`` says.
         NaN for fewer than 50 draws, from which no tail can be told.
         """
-        return torch.tensor([_pareto_k(own) for own in self.log_weights.T.double()], dtype=torch.float64)
+        return torch.tensor([_pareto_k(logs) for logs in self.log_weights.T.double()], dtype=torch.float64)
 
     @property
     def greatest_pareto_k(self) -> float:

@@ -147,16 +147,16 @@ class LogisticNormalProblem(Problem):
     def update(self, state: LogisticNormalState, count: Count) -> tuple[LogisticNormalState, Info]:
         """An iteration."""
         dirichlets, normals = self.dirichlets, self.normals
-        prior, found = self.e_step(state)
-        counts = found.counts
+        prior, counted = self.e_step(state)
+        counts = counted.counts
         # The rest of q, and the M-step.
         posterior = dirichlets.update(prior, counts)
         normals.q.update_corpus(counts)
         parameters = self.learn(prior, posterior, state.parameters)
         experts = normals.numbers()
         weights = most_likely(self.traced, counts, state.weights)
-        new = LogisticNormalState(weights, posterior, experts, parameters, state.iteration + 1, found.dual)
-        return new, Info(found.objective)
+        new = LogisticNormalState(weights, posterior, experts, parameters, state.iteration + 1, counted.dual)
+        return new, Info(counted.objective)
 
     def e_step(self, state: LogisticNormalState) -> tuple[Priors, Counted]:
         """Derivations under E_q[log w], in turn with the experts of their sentences: priors; the bound, with counts.
@@ -170,11 +170,11 @@ class LogisticNormalProblem(Problem):
         restarts = options.restarts if iteration % options.restart_every == 0 else 0
         starts = normals.other_starts(restarts, iteration)
         bound, counts = normals.e_step(prior, state.experts, log_weights, options.rounds, starts)
-        found = Counted(bound + normals.negative_kl() + self.density, counts, state.dual)
-        bound = found.objective
+        counted = Counted(bound + normals.negative_kl() + self.density, counts, state.dual)
+        bound = counted.objective
         for divergence in self.dirichlets.divergences(state.posterior, prior):
             bound -= divergence
-        return prior, replace(found, objective=bound)
+        return prior, replace(counted, objective=bound)
 
     def importance_weights(
         self, state: LogisticNormalState, num_draws: int, seed: int, *, of_q: bool
@@ -209,9 +209,9 @@ class LogisticNormalProblem(Problem):
 
     def posterior(self, state: LogisticNormalState) -> dict[str, dist.TorchDistribution]:
         """q by latent site: of Dirichlets, and of Gaussians that are drawn once for the corpus."""
-        found = self.dirichlets.posterior(state.posterior)
-        found |= self.normals.posterior(self.prior(state.parameters), state.experts)
-        return found
+        by_site = self.dirichlets.posterior(state.posterior)
+        by_site |= self.normals.posterior(self.prior(state.parameters), state.experts)
+        return by_site
 
     def like(self) -> LogisticNormalState:
         """A state with the names and shapes that all have."""

@@ -232,11 +232,11 @@ class Together(Schedule):
     schedules: tuple[Schedule, ...] = ()
 
     def __init__(self, schedule: Schedule | Sequence[Schedule] | None) -> None:
-        given = () if schedule is None else tuple(schedule) if isinstance(schedule, Sequence) else (schedule,)
-        for part in given:
+        schedules = () if schedule is None else tuple(schedule) if isinstance(schedule, Sequence) else (schedule,)
+        for part in schedules:
             if not isinstance(part, Schedule):
                 raise TypeError(f"schedule must be a schedule such as Annealed(), or a list of them, not {part!r:.100}")
-        object.__setattr__(self, "schedules", given)
+        object.__setattr__(self, "schedules", schedules)
 
     @property
     def num_steps(self) -> int:

@@ -192,20 +192,20 @@ class VariationalEM(GrammarLoop[LogisticNormalProblem | DirichletProblem, Any]):
                 "importance_weighted_bound needs logistic normals that each sentence has of its own; marginal_bound() "
                 "serves weights that sentences share"
             )
-        found = ImportanceWeightedBound(*problem.importance_weights(state, num_draws, seed, of_q=False))
-        found.warn()
-        return found
+        bound = ImportanceWeightedBound(*problem.importance_weights(state, num_draws, seed, of_q=False))
+        bound.warn()
+        return bound
 
     def _log_weights(self, num_samples: int, seed: int) -> Tensor:
         """log p(sentences, latent values) - log q(latent values) of draws from q."""
         problem, _ = self._guided_state()
-        found = []
+        log_weights = []
         with torch.no_grad(), random_state_kept(seed):
             for _ in range(num_samples):
                 drawn = poutine.trace(self.guide).get_trace()
                 trace = poutine.trace(poutine.replay(problem.model, drawn)).get_trace()
-                found.append(float(trace.log_prob_sum() - drawn.log_prob_sum()))
-        return torch.tensor(found, dtype=torch.float64)
+                log_weights.append(float(trace.log_prob_sum() - drawn.log_prob_sum()))
+        return torch.tensor(log_weights, dtype=torch.float64)
 
     def _guided_state(self) -> tuple[LogisticNormalProblem | DirichletProblem, Any]:
         """The problem and the state, whose parameters are put into Pyro's store: the model's code asks it for them."""
@@ -220,17 +220,17 @@ class VariationalEM(GrammarLoop[LogisticNormalProblem | DirichletProblem, Any]):
 
     def _prepare(self, model: Callable[[], Any]) -> LogisticNormalProblem | DirichletProblem:
         assert isinstance(model, partial)
-        loop, guided, own, opened = "VariationalEM", self.guided, None, set[str]()
+        loop, guided, guide, opened = "VariationalEM", self.guided, None, set[str]()
         if not guided.is_factory:
-            own = partial(guided.guide, *model.args, **model.keywords)
-            opened = set(guide_sites(own)[0])
-        whole = summed_out(model, loop)
-        traced = read(whole, loop, opened=opened, logistic_normals=guided.is_factory)
+            guide = partial(guided.guide, *model.args, **model.keywords)
+            opened = set(guide_sites(guide)[0])
+        marginal = summed_out(model, loop)
+        traced = read(marginal, loop, opened=opened, logistic_normals=guided.is_factory)
         if traced.gaussians:
-            return LogisticNormalProblem(traced, whole, self.logistic_normals)
+            return LogisticNormalProblem(traced, marginal, self.logistic_normals)
         if opened or any(p.is_latent for p in traced.hyperparameters.values()):
-            return GuidedProblem(traced, whole, guided, own)
-        return DirichletProblem(traced, whole, guided.steps)
+            return GuidedProblem(traced, marginal, guided, guide)
+        return DirichletProblem(traced, marginal, guided.steps)
 
     def _read(self, args: Any, kwargs: Any) -> LogisticNormalProblem | DirichletProblem:
         problem = super()._read(args, kwargs)

@@ -58,8 +58,8 @@ def posterior_mean(traced: TracedModel, counts: Weights, alpha: Weights, weights
     mean = {}
     for name, source in traced.weight_sources.items():
         like = source.value
-        found = source.block.normalize(counts[name] + alpha[name]) if name in alpha else weights[name]
-        mean[name] = found.to(like.device, like.dtype)
+        w = source.block.normalize(counts[name] + alpha[name]) if name in alpha else weights[name]
+        mean[name] = w.to(like.device, like.dtype)
     return mean
 
 
@@ -83,9 +83,9 @@ class SentenceOrder:
         """Other batches every time, in any order."""
         N, B = len(self.lengths), self.batch_size
         by_length = self._by_length(torch.randperm(N, generator=generator))
-        whole = N // B * B
-        batches = by_length[:whole].reshape(-1, B)[torch.randperm(N // B, generator=generator)]
-        return torch.cat([batches.reshape(-1), by_length[whole:]]).to(self.device)
+        num_full = N // B * B
+        batches = by_length[:num_full].reshape(-1, B)[torch.randperm(N // B, generator=generator)]
+        return torch.cat([batches.reshape(-1), by_length[num_full:]]).to(self.device)
 
     def _by_length(self, sentences: Tensor) -> Tensor:
         return sentences if self.batch_size == 1 else sentences[self.lengths[sentences].argsort(stable=True)]
@@ -148,9 +148,9 @@ class CollapsedProblem(PointProblem):
         """Counts by source, in memory of their own, from those by block of every site."""
         total: Weights = {}
         for site in self.traced.sentences:
-            for block, found in counts(site).items():
+            for block, c in counts(site).items():
                 source = site.source_of_block[block]
-                total[source] = total[source] + found if source in total else found.clone()
+                total[source] = total[source] + c if source in total else c.clone()
         return total
 
     def order(self, site: SentenceSite, kind: str, generator: torch.Generator) -> Tensor:

@@ -59,13 +59,13 @@ def expected_counts(
     """
     total, counts = 0.0, Weights()
     for site in traced.sentences:
-        log_z, found = of(site, log_weights)
+        log_z, by_block = of(site, log_weights)
         total += site.scale * float(log_z.sum(dtype=torch.float64))
         if site.scale != 1:
-            found = {block: site.scale * c for block, c in found.items()}
+            by_block = {block: site.scale * c for block, c in by_block.items()}
         for block, source in site.source_of_block.items():
-            if block in found:
-                counts[source] = counts[source] + found[block] if source in counts else found[block]
+            if block in by_block:
+                counts[source] = counts[source] + by_block[block] if source in counts else by_block[block]
     return total, counts
 
 
@@ -78,8 +78,8 @@ def summed_counts(reduce: Reduce | None, work: Callable[[], tuple[float, Weights
         objective, counts = work()
         return {"": torch.tensor(objective, dtype=torch.float64), **{f".{name}": c for name, c in counts.items()}}
 
-    found = summed(reduce, named)
-    return float(found.pop("")), {name[1:]: c for name, c in found.items()}
+    sums = summed(reduce, named)
+    return float(sums.pop("")), {name[1:]: c for name, c in sums.items()}
 
 
 def most_likely(traced: TracedModel, counts: Mapping[str, Tensor], old: Mapping[str, Tensor]) -> Weights:
@@ -120,5 +120,5 @@ def _agrees(site: SentenceSite, sentence: int) -> bool:
     """Whether some derivation agrees with what is known of a sentence, if any is one at all; weights are no matter."""
     blocks, alone = site.grammar.blocks.items(), site.sentences[sentence : sentence + 1]
     ones = {n: torch.zeros(block.shape, dtype=torch.float64, device=alone.words.device) for n, block in blocks}
-    given, plain = (site.grammar.log_partition(ones, x) > -torch.inf for x in (alone, alone.words))
-    return bool(given) or not bool(plain)
+    agrees, derivable = (site.grammar.log_partition(ones, x) > -torch.inf for x in (alone, alone.words))
+    return bool(agrees) or not bool(derivable)

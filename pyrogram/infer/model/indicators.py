@@ -31,14 +31,14 @@ ENUMERATED = "pyro.infer.SVI with TraceEnum_ELBO can"
 
 def indicators(nodes: Mapping[str, Any]) -> dict[str, int]:
     """Latent sites that choose between finitely many values for each element of a plate, and how many values."""
-    found = {}
+    num_values = {}
     for name, site in nodes.items():
         if site["type"] != "sample" or site["is_observed"] or is_left_out(site) or not site["cond_indep_stack"]:
             continue
         function = base_distribution(site["fn"])
         if isinstance(function, (dist.Categorical, dist.Bernoulli)):
-            found[name] = len(function.enumerate_support(expand=False))
-    return found
+            num_values[name] = len(function.enumerate_support(expand=False))
+    return num_values
 
 
 def indicators_of_sentences(nodes: Mapping[str, Any], loop: str) -> dict[str, str]:
@@ -46,41 +46,43 @@ def indicators_of_sentences(nodes: Mapping[str, Any], loop: str) -> dict[str, st
 
     :raises ModelError: if there are two of them, or an indicator belongs to no sentences, or to those of two sites.
     """
-    choices, found = indicators(nodes), dict[str, str]()
+    choices, by_site = indicators(nodes), dict[str, str]()
     for name, site in nodes.items():
         if site["type"] != "sample" or not site["is_observed"]:
             continue
         if not isinstance(base_distribution(site["fn"]), Sentence):
             continue
-        own = [choice for choice in choices if _plates(nodes[choice]) == _plates(site)]
-        if len(own) > 1:
+        matching = [choice for choice in choices if _plates(nodes[choice]) == _plates(site)]
+        if len(matching) > 1:
             raise ModelError(
-                f"{loop} can handle one discrete latent site of each sentence, not both {own[0]!r} and {own[1]!r}; "
+                f"{loop} can handle one discrete latent site of each sentence, not both {matching[0]!r} and "
+                f"{matching[1]!r}; {ENUMERATED}"
+            )
+        if not matching:
+            continue
+        choice = matching[0]
+        if choice in by_site.values():
+            raise ModelError(
+                f"{loop} can handle a discrete latent site of one Sentence site, but {choice!r} belongs to several; "
                 f"{ENUMERATED}"
             )
-        if own and own[0] in found.values():
+        if len(base_distribution(site["fn"]).batch_shape) > len(site["fn"].batch_shape):
             raise ModelError(
-                f"{loop} can handle a discrete latent site of one Sentence site, but {own[0]!r} belongs to several; "
-                f"{ENUMERATED}"
-            )
-        if own and len(base_distribution(site["fn"]).batch_shape) > len(site["fn"].batch_shape):
-            raise ModelError(
-                f"{loop} can handle a discrete latent site of each sentence, but {own[0]!r} belongs to groups of them, "
+                f"{loop} can handle a discrete latent site of each sentence, but {choice!r} belongs to groups of them, "
                 f"site {name!r} under to_event; {ENUMERATED}"
             )
-        if own and not torch.equal(*(torch.as_tensor(nodes[x]["scale"], dtype=torch.float64) for x in (name, own[0]))):
+        if not torch.equal(*(torch.as_tensor(nodes[x]["scale"], dtype=torch.float64) for x in (name, choice))):
             raise ModelError(
-                f"{loop} needs one scale for the discrete latent site {own[0]!r} and the sentences of {name!r}; put "
+                f"{loop} needs one scale for the discrete latent site {choice!r} and the sentences of {name!r}; put "
                 "both under the same poutine.scale"
             )
-        if own:
-            found[name] = own[0]
-    unused = choices.keys() - set(found.values())
+        by_site[name] = choice
+    unused = choices.keys() - set(by_site.values())
     if unused:
         raise ModelError(
             f"{loop} found no sentences that the discrete latent site {min(unused)!r} belongs to; {ENUMERATED}"
         )
-    return found
+    return by_site
 
 
 def _plates(site: Any) -> set[tuple[str, int]]:
@@ -180,11 +182,11 @@ class _SummingOut(Messenger):
 
     def _mix(self, msg: Any, function: Sentence, indicator: str) -> None:
         shares = self.shares[indicator]
-        given = function.log_weights if function.weights is None else function.weights
+        by_block = function.log_weights if function.weights is None else function.weights
         grammar = MixtureGrammar(function.grammar, indicator, shares.shape[-1])
         weights: Weights = {indicator: shares.log() if function.weights is None else shares}
         for k in range(grammar.num_components):
-            for block, w in given.items():
+            for block, w in by_block.items():
                 each = w.dim() - len(function.grammar.blocks[block].shape) > self.depth
                 weights[f"{block}[{k}]"] = w[k] if each else w
         kind = "log_weights" if function.weights is None else "weights"

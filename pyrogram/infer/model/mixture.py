@@ -68,8 +68,8 @@ class MixtureGrammar(Grammar):
         return MixtureGrammar(self.base.without_parts(), self.indicator, self.num_components)
 
     def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor | Sentences) -> Tensor:
-        parts = [self.base.log_partition(own, words) + share for own, share in self._components(log_weights)]
-        return _log_sum(torch.stack(parts))
+        terms = [self.base.log_partition(logs, words) + share for logs, share in self._components(log_weights)]
+        return _log_sum(torch.stack(terms))
 
     def at_temperature(self, temperature: float) -> MixtureGrammar:
         return MixtureGrammar(self.base.at_temperature(temperature), self.indicator, self.num_components)
@@ -91,13 +91,13 @@ class MixtureGrammar(Grammar):
 
     def initial_weights(self, words: Tensor, *method: Any, **options: Any) -> Weights:
         """Those of the grammar, each component's disturbed in its own way: components that are alike stay alike."""
-        found = {self.indicator: self._blocks[self.indicator].uniform(torch.ones((), device=words.device))}
+        weights = {self.indicator: self._blocks[self.indicator].uniform(torch.ones((), device=words.device))}
         for k in range(self.num_components):
             generator = torch.Generator().manual_seed(k)
             for name, w in self.base.initial_weights(words, *method, **options).items():
                 noise = torch.rand(w.shape, generator=generator, dtype=torch.float64).to(w) + 0.5
-                found[f"{name}[{k}]"] = self.base.blocks[name].normalize(w * noise)
-        return found
+                weights[f"{name}[{k}]"] = self.base.blocks[name].normalize(w * noise)
+        return weights
 
     def _components(self, log_weights: Mapping[str, Tensor]) -> Iterator[tuple[Weights, Tensor]]:
         for k in range(self.num_components):
@@ -110,7 +110,7 @@ class _MixtureDerivation:
     def __init__(self, grammar: MixtureGrammar, log_weights: Mapping[str, Tensor], words: Tensor | Sentences) -> None:
         self.grammar, self._log_weights, self._sentences = grammar, log_weights, grammar.sentences(words)
         pairs = list(grammar._components(log_weights))
-        self.components = [grammar.base.derivation(None, words, log_weights=own) for own, _ in pairs]
+        self.components = [grammar.base.derivation(None, words, log_weights=logs) for logs, _ in pairs]
         joint = [d.log_partition + share for d, (_, share) in zip(self.components, pairs, strict=True)]
         self._joint = torch.stack(torch.broadcast_tensors(*joint))
         self.batch_shape = self._joint.shape[1:]
@@ -131,16 +131,16 @@ class _MixtureDerivation:
         base = self.grammar.base
         with torch.no_grad():
             chosen = torch.distributions.Categorical(logits=self._joint.movedim(0, -1)).sample()
-            every = self._sentences.flat(self.batch_shape)
-            drawn = every.words.new_full((len(every), self.event_shape[0] - 1), -1)
+            sentences = self._sentences.flat(self.batch_shape)
+            drawn = sentences.words.new_full((len(sentences), self.event_shape[0] - 1), -1)
             for k in chosen.unique().tolist():  # of each sentence its own component: others may not derive it
-                here = (chosen.reshape(-1) == k).nonzero()[:, 0]
-                own = {}
+                rows = (chosen.reshape(-1) == k).nonzero()[:, 0]
+                logs = {}
                 for name, w in self.grammar.component(self._log_weights, k).items():
                     shape = base.blocks[name].shape
                     each = w.dim() > len(shape)
-                    own[name] = w.expand(*self.batch_shape, *shape).reshape(-1, *shape)[here] if each else w
-                drawn[here] = base.derivation(None, every[here], log_weights=own).sample()
+                    logs[name] = w.expand(*self.batch_shape, *shape).reshape(-1, *shape)[rows] if each else w
+                drawn[rows] = base.derivation(None, sentences[rows], log_weights=logs).sample()
         return torch.cat([chosen[..., None], drawn.reshape(*self.batch_shape, -1)], -1)
 
     def counts(self, value: Tensor) -> Weights:
@@ -154,12 +154,12 @@ class _MixtureDerivation:
 
     def _weighted(self, shares: Tensor, counts: list[Weights]) -> Weights:
         """Counts of components times their shares, ``(K, *batch)``."""
-        found = {self.grammar.indicator: shares.movedim(0, -1)}
-        for k, own in enumerate(counts):
-            for name, c in own.items():
+        by_block = {self.grammar.indicator: shares.movedim(0, -1)}
+        for k, component in enumerate(counts):
+            for name, c in component.items():
                 block = self.grammar.base.blocks[name]
-                found[f"{name}[{k}]"] = c * shares[k].reshape(*shares.shape[1:], *(1 for _ in block.shape))
-        return found
+                by_block[f"{name}[{k}]"] = c * shares[k].reshape(*shares.shape[1:], *(1 for _ in block.shape))
+        return by_block
 
 
 @ready_made.register
@@ -169,8 +169,8 @@ def _(support: _MixtureDerivation) -> dict[str, Statistic]:
     def without_component(statistic: Statistic) -> Statistic:
         return lambda words, rows: statistic(words, rows[..., 1:])
 
-    own: Any = support.components[0]
-    return {name: without_component(statistic) for name, statistic in ready_made(own.support).items()}
+    first: Any = support.components[0]
+    return {name: without_component(statistic) for name, statistic in ready_made(first.support).items()}
 
 
 class _MixtureUpdates(CollapsedUpdates):

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .selection import Computed, Found
+from .selection import Computed, Origins
 from .sites import is_learnt, is_left_out, leaf_of
 from .structure import GaussianSite, WeightSource
 
@@ -25,29 +25,34 @@ class Normals:
 
 
 def held_normals(
-    nodes: Mapping[str, Any], found: Mapping[str, Found], multinomials: Collection[str], reached: Mapping[str, set[int]]
+    nodes: Mapping[str, Any],
+    origins: Mapping[str, Origins],
+    multinomials: Collection[str],
+    reached: Mapping[str, set[int]],
 ) -> Normals | None:
     """The logistic normals of a model, if they can all have a q that Newton's method moves.
 
     All weights then are made of logistic normals and other multinomials. Nothing else is latent, scaled or masked; only
     priors have densities that depend on something, which is a parameter; and there are no parameters but these.
 
-    :param found: what blocks are made of, by site.
+    :param origins: what blocks are made of, by site.
     :param multinomials: other sources.
     :param reached: by site, the ids of the leaves that its density depends on.
     """
     latent = {n: s for n, s in nodes.items() if s["type"] == "sample" and not s["is_observed"] and not is_left_out(s)}
-    made = {n: s for n, s in nodes.items() if is_logistic_normal(s)}
+    normals = {n: s for n, s in nodes.items() if is_logistic_normal(s)}
     gaussians = {n: s for n, s in latent.items() if "gaussian" in s["infer"]}
-    needed = {x for s in made.values() for x in s["infer"]["logistic_normal"].sites.values()}
-    whole = {block.whole for own in found.values() for block in own.values() if not isinstance(block, Computed)}
-    selected = {x for own in found.values() for b in own.values() if not isinstance(b, Computed) for x in b.sources}
-    computed = any(isinstance(block, Computed) for own in found.values() for block in own.values())
-    if not made or computed or not made.keys() <= selected <= {*made, *multinomials}:
+    needed = {x for s in normals.values() for x in s["infer"]["logistic_normal"].sites.values()}
+    blocks = [block for by_block in origins.values() for block in by_block.values()]
+    selections = [block for block in blocks if not isinstance(block, Computed)]
+    untied = {selection.whole for selection in selections}
+    selected = {name for selection in selections for name in selection.sources}
+    computed = len(selections) < len(blocks)
+    if not normals or computed or not normals.keys() <= selected <= {*normals, *multinomials}:
         return None
-    for name in made.keys() - whole:  # its entries are tied, which those of each sentence cannot be
-        normal = made[name]["infer"]["logistic_normal"]
-        if made[name]["value"].shape != normal.structure.blocks[normal.block].shape:
+    for name in normals.keys() - untied:  # its entries are tied, which those of each sentence cannot be
+        normal = normals[name]["infer"]["logistic_normal"]
+        if normals[name]["value"].shape != normal.structure.blocks[normal.block].shape:
             return None
     if gaussians.keys() != needed or latent.keys() - gaussians.keys() - set(multinomials):
         return None
@@ -60,12 +65,12 @@ def held_normals(
         return None
     if parameters - set().union(*priors.values()):
         return None
-    for site in made.values():
+    for site in normals.values():
         normal = site["infer"]["logistic_normal"]
         for family, name in normal.sites.items():
             if len(gaussians[name]["infer"]["gaussian"].shape) > len(normal.structure.experts[family].shape):
                 return None  # a mean for each element of a plate
-    sources = [logistic_normal_source(name, site) for name, site in made.items()]
+    sources = [logistic_normal_source(name, site) for name, site in normals.items()]
     return Normals(sources, {n: GaussianSite(n, s["infer"]["gaussian"], s["value"]) for n, s in gaussians.items()})
 
 
@@ -76,8 +81,8 @@ def is_logistic_normal(site: Any) -> bool:
 
 def logistic_normal_source(name: str, site: dict[str, Any]) -> WeightSource:
     """The source that the softmax of normal experts is."""
-    made = site["infer"]["logistic_normal"]
-    return WeightSource(name, made.structure.blocks[made.block], site["value"], logistic_normal=made)
+    normal = site["infer"]["logistic_normal"]
+    return WeightSource(name, normal.structure.blocks[normal.block], site["value"], logistic_normal=normal)
 
 
 def expanded_mean(site: Any) -> Tensor:

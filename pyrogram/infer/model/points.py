@@ -69,9 +69,9 @@ class PointProblem(Problem):
         if kept is None or not (self._is_constant or (kept[0] is weights and kept[1] is parameters)):
             self.traced.set_parameters(parameters)
             with torch.no_grad():
-                found = self.terms(weights)
-                copies = {name: w.clone() for name, w in found.log_weights.items()}
-                kept = self._evaluated = weights, parameters, replace(found, log_weights=copies)
+                terms = self.terms(weights)
+                copies = {name: w.clone() for name, w in terms.log_weights.items()}
+                kept = self._evaluated = weights, parameters, replace(terms, log_weights=copies)
         return kept[2]
 
     def terms(self, weights: Weights, point: Mapping[str, Tensor] | None = None) -> Terms:
@@ -84,8 +84,8 @@ class PointProblem(Problem):
         alpha = {}
         for name, source in self.traced.weight_sources.items():
             if source.concentration is not None:
-                found = concentration_of(base_distribution(trace.nodes[name]["fn"]))
-                alpha[name] = found.to("cpu", torch.float64, copy=True).expand(source.block.shape)
+                concentration = concentration_of(base_distribution(trace.nodes[name]["fn"]))
+                alpha[name] = concentration.to("cpu", torch.float64, copy=True).expand(source.block.shape)
         density = log_density(trace, self.traced)
         return Terms(computed_log_weights(trace, self.traced), alpha, density, log_jacobian)
 
@@ -102,28 +102,28 @@ class PointProblem(Problem):
             n: sources[n].block.normalize(w * torch.linspace(1, 2, w.numel()).to(w).reshape(w.shape))
             for n, w in even.items()
         }
-        found = []
+        digests = []
         try:
             for seed, weights in enumerate((even, even, uneven)):
                 self._evaluated = None
                 with random_state_kept(seed):
                     terms = self.evaluate(weights, points)
                 tables = [*terms.log_weights.values(), *(alpha.log() for alpha in terms.alpha.values())]
-                found.append([float(terms.density), float(terms.log_jacobian), *map(_digest, tables)])
+                digests.append([float(terms.density), float(terms.log_jacobian), *map(_digest, tables)])
         except (ArithmeticError, AssertionError, ValueError, LinAlgError):  # this point is none of the model's
             return ""
         finally:
             self._evaluated = None
             self.traced.set_parameters(before)
-        if not _same(found[0], found[1]):
+        if not _same(digests[0], digests[1]):
             raise ModelError(
                 f"{loop} needs a model that computes the same weights and densities from the same values, but this one "
                 "draws random numbers or counts its runs; put networks with dropout into eval mode"
             )
-        self._is_constant = not before and _same(found[0], found[2])
-        if self._is_constant and found[0][:2] == [0.0, 0.0]:  # names, shapes and priors say all
+        self._is_constant = not before and _same(digests[0], digests[2])
+        if self._is_constant and digests[0][:2] == [0.0, 0.0]:  # names, shapes and priors say all
             return ""
-        return " ".join(f"{x:.6g}" for x in found[0])
+        return " ".join(f"{x:.6g}" for x in digests[0])
 
     def climb(self, weights: Weights, parameters: Weights, counts: Weights, steps: int, prior: Prior) -> Weights:
         """A point of no smaller log joint, in which sentences are their tangents.
@@ -174,9 +174,9 @@ class PointProblem(Problem):
         left_out = {
             n: s.block.uniform(s.value) for n, s in sources.items() if s.concentration is not None and n not in weights
         }
-        given = {n: sources[n].at_site(w) for n, w in {**left_out, **weights}.items() if not sources[n].is_constant}
+        values = {n: sources[n].at_site(w) for n, w in {**left_out, **weights}.items() if not sources[n].is_constant}
         at = {n: p.unconstrained for n, p in points.items()} if point is None else point
-        placed = PointMessenger(given, at, self.unconstrained)
+        placed = PointMessenger(values, at, self.unconstrained)
         with random_state_kept(), placed:
             trace = poutine.trace(self.model).get_trace()
         return trace, placed.log_jacobian
@@ -211,8 +211,8 @@ class PointMessenger(Messenger):
             at, transform = self.points[msg["name"]], coordinates(self.unconstrained)(msg["fn"].support)
             msg["value"], msg["done"] = transform(at), True
             if self.unconstrained:
-                own = transform.log_abs_det_jacobian(at, msg["value"]).sum()
-                self.log_jacobian = self.log_jacobian + own.to("cpu", torch.float64)
+                log_det = transform.log_abs_det_jacobian(at, msg["value"]).sum()
+                self.log_jacobian = self.log_jacobian + log_det.to("cpu", torch.float64)
 
 
 def line(log_weights: Weights, counts: Weights) -> Tensor:

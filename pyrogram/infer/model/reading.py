@@ -29,7 +29,7 @@ from pyrogram.grammar import Weights
 from pyrogram.sentences import Sentences
 
 from .normals import expanded_mean, held_normals, is_logistic_normal
-from .selection import Computed, Found, leaves_of, selections
+from .selection import Computed, Origins, leaves_of, selections
 from .sites import (
     MULTINOMIALS,
     base_distribution,
@@ -79,19 +79,19 @@ def read(
     for name, site in samples.items():
         _check(name, site, loop)
     candidates = {source.name: (source, leaf) for source, leaf in _candidates(nodes)}
-    found = selections(model)
+    origins = selections(model)
     reached = {n: leaves_of(s["fn"].log_prob(s["value"]).sum()) for n, s in samples.items() if n not in sentences}
     _check_known(nodes, reached, loop)
-    reasons = _open(candidates, samples, found, reached, opened)
+    reasons = _open(candidates, samples, origins, reached, opened)
     for name in reasons:
         del candidates[name]
     reasons |= {name: ", a logistic normal" for name, site in nodes.items() if is_logistic_normal(site)}
     sources = [source for source, _ in candidates.values()]
     gaussians: dict[str, GaussianSite] = {}
-    if logistic_normals and (normals := held_normals(nodes, found, candidates.keys(), reached)) is not None:
+    if logistic_normals and (normals := held_normals(nodes, origins, candidates.keys(), reached)) is not None:
         gaussians = normals.gaussians
         sources += normals.sources
-    reader = WeightReader(sources, found, loop, reasons)
+    reader = WeightReader(sources, origins, loop, reasons)
     sites = [_site(reader, name, site) for name, site in sentences.items()]
     for name in reader.used.keys() & samples.keys():
         reader.used[name] = replace(reader.used[name], scale=_factor(samples[name]))
@@ -133,19 +133,19 @@ def _check_corpora(sites: Sequence[SentenceSite]) -> None:
 
 def computed_log_weights(trace: Any, traced: TracedModel) -> Weights:
     """Log weights of the sources that are computed, in a trace of the model."""
-    found: Weights = {}
+    log_weights: Weights = {}
     for site in traced.sentences:
-        found |= computed_blocks(site.name, base_distribution(trace.nodes[site.name]["fn"]), traced)
-    return found
+        log_weights |= computed_blocks(site.name, base_distribution(trace.nodes[site.name]["fn"]), traced)
+    return log_weights
 
 
 def computed_blocks(site: str, function: Sentence, traced: TracedModel) -> Weights:
     """Log weights of those blocks of one site that are computed, by source."""
     named = {f"{site}.{block}": block for block in function.grammar.blocks}
-    own = {n: b for n, b in named.items() if n in traced.weight_sources and traced.weight_sources[n].is_computed}
-    log_weights = function.log_weights if own else {}
+    computed = {n: b for n, b in named.items() if n in traced.weight_sources and traced.weight_sources[n].is_computed}
+    log_weights = function.log_weights if computed else {}
     blocks = function.grammar.blocks
-    return {name: of_each(log_weights[block], blocks[block], function) for name, block in own.items()}
+    return {name: of_each(log_weights[block], blocks[block], function) for name, block in computed.items()}
 
 
 def log_density(trace: Any, traced: TracedModel) -> Tensor:
@@ -198,9 +198,9 @@ def _check(name: str, site: Any, loop: str) -> None:
     if _is_sentence(site) and not bool((torch.as_tensor(site["scale"]) == torch.as_tensor(site["scale"]).max()).all()):
         raise ModelError(f"{loop} needs one scale for all sentences of site {name!r}; pyro.infer.SVI takes any")
     if not site["is_observed"] and site["fn"].support.is_discrete:
-        found = distribution_name(base_distribution(site["fn"]))
+        kind = distribution_name(base_distribution(site["fn"]))
         raise ModelError(
-            f"{loop} cannot handle the discrete latent site {name!r} ({found}); pyro.infer.SVI with TraceEnum_ELBO can"
+            f"{loop} cannot handle the discrete latent site {name!r} ({kind}); pyro.infer.SVI with TraceEnum_ELBO can"
         )
 
 
@@ -230,19 +230,19 @@ def _site(reader: WeightReader, name: str, site: Any) -> SentenceSite:
     """Sentences with the sources of their weights, those that are masked left out."""
     function = base_distribution(site["fn"])
     sentences = _flat_sentences(function, site["value"])
-    found = reader.site(name, function, sentences)
+    corpus = reader.site(name, function, sentences)
     if site["mask"] is not None:
         shape = broadcast_shapes(function.batch_shape, site["value"].shape[:-1])
         inner = len(function.batch_shape) - len(site["fn"].batch_shape)  # dimensions of one event, under to_event
         outer = torch.as_tensor(site["mask"], device=sentences.words.device).expand(shape[: len(shape) - inner])
         kept = outer.reshape(*outer.shape, *(1,) * inner).expand(shape).reshape(-1)
-        if not bool(kept.all()) and any(reader.used[source].per_sentence for source in found.source_of_block.values()):
+        if not bool(kept.all()) and any(reader.used[source].per_sentence for source in corpus.source_of_block.values()):
             raise ModelError(
                 f"{reader.loop} cannot handle the mask on site {name!r}, whose sentences have weights of their own; "
                 "leave out those sentences instead"
             )
-        found = replace(found, sentences=sentences[kept])
-    return replace(found, scale=float(torch.as_tensor(site["scale"]).max()))
+        corpus = replace(corpus, sentences=sentences[kept])
+    return replace(corpus, scale=float(torch.as_tensor(site["scale"]).max()))
 
 
 def _flat_sentences(function: Sentence, value: Tensor) -> Sentences:
@@ -280,34 +280,34 @@ def _check_constraints(used: Mapping[str, WeightSource], parameters: Mapping[str
     :raises ModelError: if weights are parameters of another constraint.
     """
     for name in used.keys() & parameters.keys():
-        found, needed = constraint_of(parameters[name]), simplex_of(used[name].block)
-        if type(found) is not type(needed) or getattr(found, "sizes", None) != getattr(needed, "sizes", None):
-            what = "constraints.simplex" if needed is constraints.simplex else "simplex_of(block)"
+        actual, needed = constraint_of(parameters[name]), simplex_of(used[name].block)
+        if type(actual) is not type(needed) or getattr(actual, "sizes", None) != getattr(needed, "sizes", None):
+            code = "constraints.simplex" if needed is constraints.simplex else "simplex_of(block)"
             raise ModelError(
-                f"{loop} needs pyro.param {name!r} to have constraint={what}, for it is estimated as probabilities; "
-                f"its constraint is {repr(found).strip('()')}"
+                f"{loop} needs pyro.param {name!r} to have constraint={code}, for it is estimated as probabilities; "
+                f"its constraint is {repr(actual).strip('()')}"
             )
 
 
 def _candidates(nodes: Mapping[str, Any]) -> list[tuple[WeightSource, Tensor]]:
     """Multinomials that may be weights, and the leaves of autograd's graph behind them."""
-    found = []
+    candidates = []
     for name, site in nodes.items():
         if is_learnt(site):
             block, value = block_of_param(site), site["value"]
             if block is not None:
-                found.append((WeightSource(name, block, value), leaf_of(value)))
+                candidates.append((WeightSource(name, block, value), leaf_of(value)))
         elif site["type"] == "sample" and not site["is_observed"] and not is_left_out(site):
             function = base_distribution(site["fn"])
             if isinstance(function, MULTINOMIALS):
-                found.append((multinomial_source(name, function, site["value"]), site["value"]))
-    return found
+                candidates.append((multinomial_source(name, function, site["value"]), site["value"]))
+    return candidates
 
 
 def _open(
     candidates: Mapping[str, tuple[WeightSource, Tensor]],
     samples: Mapping[str, Any],
-    found: Mapping[str, Found],
+    origins: Mapping[str, Origins],
     reached: Mapping[str, set[int]],
     opened: Collection[str],
 ) -> dict[str, str]:
@@ -317,7 +317,7 @@ def _open(
 
     :param opened: others that are to be treated so.
     """
-    blocks = [block for by_block in found.values() for block in by_block.values()]
+    blocks = [block for by_block in origins.values() for block in by_block.values()]
     selected = {name for block in blocks if not isinstance(block, Computed) for name in block.sources}
     result = {name: "" for block in blocks if isinstance(block, Computed) for name in block.sources}
     result |= dict.fromkeys((candidates.keys() - selected) | (candidates.keys() & opened), "")

@@ -95,20 +95,20 @@ class Computed:
     is_followed: bool = True
 
 
-Found = Mapping[str, Selection | Computed]
+Origins = Mapping[str, Selection | Computed]
 """By block."""
 
 _DIFFERS = "computed from values in a way that differs from draw to draw"
 
 
-def selections(model: Callable[[], Any]) -> dict[str, Found]:
+def selections(model: Callable[[], Any]) -> dict[str, Origins]:
     """By Sentence site and block, the selection that the block is, or else what it is.
 
     Disturbs no random number generator.
     """
     first, *others = (_at_a_point(model, *point) for point in _POINTS)
     return {
-        site: {block: _same(found, [o.get(site, {}).get(block) for o in others]) for block, found in blocks.items()}
+        site: {block: _same(origin, [o.get(site, {}).get(block) for o in others]) for block, origin in blocks.items()}
         for site, blocks in first.items()
     }
 
@@ -117,34 +117,34 @@ def selections(model: Callable[[], Any]) -> dict[str, Found]:
 _POINTS = (0, 1), (0, -12), (1, 6)
 
 
-def _same(found: Selection | Computed, others: list[Selection | Computed | None]) -> Selection | Computed:
+def _same(origin: Selection | Computed, others: list[Selection | Computed | None]) -> Selection | Computed:
     """What a block is, if it is the same at all points."""
-    if isinstance(found, Computed) or all(found.same_as(other) for other in others):
-        return found
-    sources = frozenset(found.sources).union(*(other.sources for other in others if other is not None))
-    constant = found.source < 0
+    if isinstance(origin, Computed) or all(origin.same_as(other) for other in others):
+        return origin
+    sources = frozenset(origin.sources).union(*(other.sources for other in others if other is not None))
+    constant = origin.source < 0
     for other in others:
         if isinstance(other, Selection):
             both = constant & (other.source < 0)
-            if not torch.equal(found.constants[both], other.constants[both]):
+            if not torch.equal(origin.constants[both], other.constants[both]):
                 return Computed(_DIFFERS, sources, is_followed=False)
     return Computed(_DIFFERS, sources, is_followed=bool(sources))
 
 
-def _at_a_point(model: Callable[[], Any], seed: int, power: int) -> dict[str, dict[str, Selection | Computed]]:
+def _at_a_point(model: Callable[[], Any], seed: int, power: int) -> dict[str, Origins]:
     with random_state_kept(seed), torch.enable_grad():
         with _NumberingMessenger(power) as numbered:
             trace = poutine.trace(model).get_trace()
-        found: dict[str, dict[str, Selection | Computed]] = {}
+        origins: dict[str, Origins] = {}
         nodes: dict[str, Any] = dict(trace.nodes)
         for name, site in nodes.items():
             function = base_distribution(site["fn"]) if site["type"] == "sample" else None
             if site.get("is_observed") and isinstance(function, Sentence):
-                found[name] = {
+                origins[name] = {
                     block: numbered.selection(_weights(function, block), function.grammar.blocks[block])
                     for block in function.grammar.blocks
                 }
-        return found
+        return origins
 
 
 def _weights(function: Sentence, block: str) -> Tensor:
@@ -209,16 +209,16 @@ class _NumberingMessenger(Messenger):
 
     def _pyro_post_sample(self, msg: Any) -> None:
         if "logistic_normal" in msg["infer"]:
-            made = msg["infer"]["logistic_normal"]
-            msg["value"] = self._numbered(msg["name"], made.structure.blocks[made.block], msg["value"])
+            normal = msg["infer"]["logistic_normal"]
+            msg["value"] = self._numbered(msg["name"], normal.structure.blocks[normal.block], msg["value"])
             return
         if msg["is_observed"] or is_left_out(msg) or msg["name"] in self._sources:
             return
         value = msg["value"]
         if isinstance(value, Tensor) and value.is_floating_point() and not msg["fn"].support.is_discrete:
             msg["value"] = leaf = value.detach().requires_grad_()
-            what = f"{msg['name']!r} ({distribution_name(base_distribution(msg['fn']))})"
-            self._others[id(leaf)] = leaf, what
+            label = f"{msg['name']!r} ({distribution_name(base_distribution(msg['fn']))})"
+            self._others[id(leaf)] = leaf, label
 
     def _numbered(self, name: str, block: Block, like: Tensor, is_pair: bool = False) -> Tensor:
         """A random point in the shape of a site's value, as a leaf of autograd's graph."""
@@ -232,10 +232,10 @@ class _NumberingMessenger(Messenger):
                 "unchanged"
             )
         numbers = numbers.reshape(block.shape).expand(shape)
-        leaf, own = (point[..., 0], numbers[..., 0]) if is_pair else (point, numbers)
+        leaf, numbers = (point[..., 0], numbers[..., 0]) if is_pair else (point, numbers)
         leaf = leaf.clone().requires_grad_()
         batch = point.shape[: point.dim() - len(block.shape)]
-        self._sources[name] = _Numbered(name, self._next, point.reshape(*batch, size), leaf, own, is_pair)
+        self._sources[name] = _Numbered(name, self._next, point.reshape(*batch, size), leaf, numbers, is_pair)
         self._next += size
         return leaf
 
@@ -244,12 +244,12 @@ class _NumberingMessenger(Messenger):
     def selection(self, weights: Tensor, block: Block) -> Selection | Computed:
         """A block of weights as a selection, or what it is instead."""
         known = {id(source.leaf): source.name for source in self._sources.values()}
-        found = self._selection(weights, block, known)
-        if isinstance(found, str):
+        origin = self._selection(weights, block, known)
+        if isinstance(origin, str):
             reached = leaves_of(weights)
             is_followed = not reached - known.keys() - self._others.keys()
-            return Computed(found, frozenset(known[x] for x in reached & known.keys()), is_followed)
-        return found
+            return Computed(origin, frozenset(known[x] for x in reached & known.keys()), is_followed)
+        return origin
 
     def _selection(self, weights: Tensor, block: Block, known: Mapping[int, str]) -> Selection | str:
         reached = leaves_of(weights)
@@ -277,8 +277,8 @@ class _NumberingMessenger(Messenger):
         u = torch.zeros_like(weights, requires_grad=True)
         sources = list(self._sources.values())
         leaves = [source.leaf for source in sources]
-        found = torch.autograd.grad(weights, leaves, u, create_graph=True, retain_graph=True, allow_unused=True)
-        pairs = [(g, s.numbers) for g, s in zip(found, sources, strict=True) if g is not None and g.requires_grad]
+        grads = torch.autograd.grad(weights, leaves, u, create_graph=True, retain_graph=True, allow_unused=True)
+        pairs = [(g, s.numbers) for g, s in zip(grads, sources, strict=True) if g is not None and g.requires_grad]
         if not pairs:
             return torch.zeros_like(weights)
         products, numbers = zip(*pairs, strict=True)
@@ -293,21 +293,21 @@ class _NumberingMessenger(Messenger):
         names: list[str] = []
         source, entry = torch.full_like(number, -1), torch.zeros_like(number)
         expected = value.clone()
-        for own in self._sources.values():
-            size = own.value.shape[-1]
-            place = number.abs() - own.first
-            here = (number != 0) & (place >= 0) & (place < size)
-            if not bool(here.any()):
+        for site in self._sources.values():
+            size = site.value.shape[-1]
+            place = number.abs() - site.first
+            mask = (number != 0) & (place >= 0) & (place < size)
+            if not bool(mask.any()):
                 continue
-            if bool((number[here] < 0).any()) and not own.is_pair:
+            if bool((number[mask] < 0).any()) and not site.is_pair:
                 return f"computed from {made_of}, not a selection of its entries"
             place = place + (number < 0).long()
-            entries = own.value.detach().reshape(-1, size)
+            entries = site.value.detach().reshape(-1, size)
             if len(entries) not in (1, len(value)):
-                return f"made of {own.name!r}, of which there is one for each element of another plate"
-            source[here], entry[here] = len(names), place[here]
-            expected[:, here] = entries[:, place[here]].to(expected)
-            names.append(own.name)
+                return f"made of {site.name!r}, of which there is one for each element of another plate"
+            source[mask], entry[mask] = len(names), place[mask]
+            expected[:, mask] = entries[:, place[mask]].to(expected)
+            names.append(site.name)
         slack = _SLACK * torch.finfo(value.dtype).eps
         if not torch.allclose(value, expected, rtol=slack, atol=slack if bool((number < 0).any()) else 0.0):
             return f"computed from {made_of}, not a selection of its entries"
@@ -323,13 +323,13 @@ def leaves_of(result: Tensor) -> set[int]:
         return set()
     if result.grad_fn is None:
         return {id(result)}
-    found, seen, todo = set(), set(), [result.grad_fn]
+    leaves, seen, todo = set(), set(), [result.grad_fn]
     while todo:
         function = todo.pop()
         if function in seen:
             continue
         seen.add(function)
         if hasattr(function, "variable"):
-            found.add(id(function.variable))
+            leaves.add(id(function.variable))
         todo += [f for f, _ in function.next_functions if f is not None]
-    return found
+    return leaves

@@ -16,7 +16,7 @@ from pyrogram.event_map import first_events, num_events
 from pyrogram.grammar import Block, Grammar, PackedBlock, Weights
 from pyrogram.sentences import Sentences
 
-from .selection import Computed, Found, Selection
+from .selection import Computed, Origins, Selection
 from .sites import block_of_site, concentration_of
 from .structure import ModelError, SentenceSite, WeightSource
 from .tied import TiedGrammar
@@ -44,11 +44,11 @@ class WeightReader:
     def __init__(
         self,
         candidates: Iterable[WeightSource],
-        found: Mapping[str, Found],
+        origins: Mapping[str, Origins],
         loop: str,
         reasons: Mapping[str, str],
     ) -> None:
-        self.loop, self._reasons, self._found = loop, reasons, found
+        self.loop, self._reasons, self._origins = loop, reasons, origins
         self.used: dict[str, WeightSource] = {}
         self._by_name = {source.name: source for source in candidates}
 
@@ -80,22 +80,22 @@ class WeightReader:
 
     def _source(self, site: str, name: str, function: Sentence) -> WeightSource | Selection:
         """The source that a block is, if it is the whole of one, constants, or computed."""
-        block, found = function.grammar.blocks[name], self._found[site][name]
-        names = found.sources if isinstance(found, Selection) else ()
-        if isinstance(found, Computed) or not self._by_name.keys() >= set(names):
-            if isinstance(found, Computed) and not found.is_followed:
+        block, origin = function.grammar.blocks[name], self._origins[site][name]
+        names = origin.sources if isinstance(origin, Selection) else ()
+        if isinstance(origin, Computed) or not self._by_name.keys() >= set(names):
+            if isinstance(origin, Computed) and not origin.is_followed:
                 raise ModelError(
-                    f"{self.loop} cannot learn block {name!r} of site {site!r}, which is {found.cause}; make "
+                    f"{self.loop} cannot learn block {name!r} of site {site!r}, which is {origin.cause}; make "
                     "parameters known by pyro.module or pyro.param, and let gradients through"
                 )
             value = of_each(function.log_weights[name].detach(), block, function).exp()
             reasons = dict.fromkeys(self._reasons.get(x, "") for x in names)
-            cause = found.cause if isinstance(found, Computed) else f"made of {' and '.join(map(repr, names))}"
+            cause = origin.cause if isinstance(origin, Computed) else f"made of {' and '.join(map(repr, names))}"
             return WeightSource(f"{site}.{name}", block, value, computed_from="".join([cause, *reasons]))
-        if found.constant:
-            return WeightSource(f"{site}.{name}", block, found.constants, is_constant=True)
-        whole = None if found.whole is None else self._by_name[found.whole]
-        return whole if whole is not None and whole.block.shape == block.shape else found
+        if origin.constant:
+            return WeightSource(f"{site}.{name}", block, origin.constants, is_constant=True)
+        source = None if origin.whole is None else self._by_name[origin.whole]
+        return source if source is not None and source.block.shape == block.shape else origin
 
     def _whole(
         self, site: str, name: str, source: WeightSource, function: Sentence, num_sentences: int
@@ -122,8 +122,8 @@ class WeightReader:
         """Whether each sentence has weights of its own; otherwise one grammar may be expanded over sentences."""
         if source.is_computed:
             return source.value.dim() > len(source.block.shape)
-        given = function.weights or function.log_weights  # no logarithms of what is expanded over sentences
-        shape = given[name].shape
+        weights = function.weights or function.log_weights  # no logarithms of what is expanded over sentences
+        shape = weights[name].shape
         batch = tuple(shape[: len(shape) - len(function.grammar.blocks[name].shape)])
         if not batch or source.value.dim() < len(shape):
             return False
@@ -144,12 +144,12 @@ class WeightReader:
     ) -> SentenceSite:
         """A site some of whose blocks are selections: its grammar is one over the sources."""
         sources: dict[str, WeightSource] = {}
-        for block, found in chosen.items():
-            own = [found] if isinstance(found, WeightSource) else [self._by_name[x] for x in found.sources]
-            sources.update({source.name: source for source in own})
-            if isinstance(found, WeightSource) and found.is_computed:
-                each = self._is_per_sentence(name, block, found, function, len(sentences))
-                sources[found.name] = replace(found, per_sentence=each)
+        for block, origin in chosen.items():
+            selected = [origin] if isinstance(origin, WeightSource) else [self._by_name[x] for x in origin.sources]
+            sources.update({source.name: source for source in selected})
+            if isinstance(origin, WeightSource) and origin.is_computed:
+                each = self._is_per_sentence(name, block, origin, function, len(sentences))
+                sources[origin.name] = replace(origin, per_sentence=each)
         for source in sources.values():
             if source.value.dim() > len(source.block.shape) and not source.is_computed:
                 raise ModelError(
@@ -158,17 +158,17 @@ class WeightReader:
         blocks, entries = {name: source.block for name, source in sources.items()}, Weights()
         first, size = first_events(blocks), num_events(blocks)
         constants: list[Tensor] = []
-        for block, found in chosen.items():
-            if isinstance(found, WeightSource):
-                shape = found.block.shape
-                entries[block] = first[found.name] + torch.arange(shape.numel()).reshape(shape)
+        for block, origin in chosen.items():
+            if isinstance(origin, WeightSource):
+                shape = origin.block.shape
+                entries[block] = first[origin.name] + torch.arange(shape.numel()).reshape(shape)
                 continue
-            offsets = torch.tensor([first[source] for source in found.sources] + [0])  # the last is that of constants
-            entries[block] = offsets[found.source] + found.entry
-            fixed = found.source < 0
+            offsets = torch.tensor([first[source] for source in origin.sources] + [0])  # the last is that of constants
+            entries[block] = offsets[origin.source] + origin.entry
+            fixed = origin.source < 0
             start = size + sum(len(c) for c in constants)
             entries[block][fixed] = start + torch.arange(int(fixed.sum()))
-            constants.append(found.constants[fixed])
+            constants.append(origin.constants[fixed])
         values = torch.cat(constants)
         if len(values):
             constant_name = f"{name}.constants"

@@ -15,39 +15,39 @@ from .structure import SentenceSite, TracedModel
 from .tied import TiedGrammar
 
 
-def start_weights(traced: TracedModel, given: Mapping[str, Tensor] | str | None) -> Weights:
+def start_weights(traced: TracedModel, initial: Mapping[str, Tensor] | str | None) -> Weights:
     """Initial weights by source: normalised.
 
-    :param given: weights by source or block; or the name of an initialiser; or None: a ``pyro.param`` starts at its
+    :param initial: weights by source or block; or the name of an initialiser; or None: a ``pyro.param`` starts at its
         value, a Dirichlet site where the grammar's default initialiser says, and a logistic normal is left out.
     :raises ValueError: if a name is unknown, if a block is missing, or if weights are not what :func:`checked` needs.
     """
-    if isinstance(given, Mapping):
+    if isinstance(initial, Mapping):
         known = set(traced.weight_sources).union(*(_blocks(site) for site in traced.sentences))
-        unknown = set(given) - known
+        unknown = set(initial) - known
         if unknown:
             raise ValueError(f"initial_weights has no use for {sorted(unknown)}, only for {sorted(known)}")
     start: Weights = {}
-    made: dict[tuple[str, ...], list[tuple[int, Grammar, Weights]]] = {}
+    initialised: dict[tuple[str, ...], list[tuple[int, Grammar, Weights]]] = {}
     for name, source in traced.weight_sources.items():
         users = [site for site in traced.sentences if name in site.source_of_block.values()]
         block = _block(users[0], name)
         if source.is_constant:
             start[name] = source.value
-        elif source.is_computed and (given is None or isinstance(given, Mapping)):
-            own = {name, block, name.removeprefix(f"{users[0].name}.")} & set(given or {})
-            if own:
-                assert isinstance(given, Mapping)
-                start[name] = checked(traced, name, block, given[min(own)])
-        elif isinstance(given, Mapping):
-            start[name] = checked(traced, name, block, _given(users[0], given, name, block))
-        elif given is None and source.is_param:
+        elif source.is_computed and (initial is None or isinstance(initial, Mapping)):
+            names = {name, block, name.removeprefix(f"{users[0].name}.")} & set(initial or {})
+            if names:
+                assert isinstance(initial, Mapping)
+                start[name] = checked(traced, name, block, initial[min(names)])
+        elif isinstance(initial, Mapping):
+            start[name] = checked(traced, name, block, _source_weights(users[0], initial, name, block))
+        elif initial is None and source.is_param:
             start[name] = checked(traced, name, block, source.value)
-        elif given is not None or source.logistic_normal is None:
+        elif initial is not None or source.logistic_normal is None:
             key = tuple(site.name for site in users)
-            if key not in made:
-                made[key] = _initialised(users, given)
-            terms = [size * found[_block_of(users, grammar, name)] for size, grammar, found in made[key]]
+            if key not in initialised:
+                initialised[key] = _initialised(users, initial)
+            terms = [size * weights[_block_of(users, grammar, name)] for size, grammar, weights in initialised[key]]
             start[name] = checked(traced, name, block, torch.stack(terms).sum(0))
     return start
 
@@ -58,46 +58,46 @@ def _blocks(site: SentenceSite) -> set[str]:
     return {*site.source_of_block, *tied}
 
 
-def _given(site: SentenceSite, given: Mapping[str, Tensor], source: str, block: str) -> Tensor | None:
+def _source_weights(site: SentenceSite, initial: Mapping[str, Tensor], source: str, block: str) -> Tensor | None:
     """The weights of a source: given by its name or its block's, or from those of the blocks that are tied to it."""
-    found = given.get(source, given.get(block))
-    if found is None and isinstance(site.grammar, TiedGrammar):
+    weights = initial.get(source, initial.get(block))
+    if weights is None and isinstance(site.grammar, TiedGrammar):
         grammar = site.grammar
-        if all(name in given and given[name].shape == b.shape for name, b in grammar.base.blocks.items()):
-            found = grammar.normalised_sums(given)[source]
-    return found
+        if all(name in initial and initial[name].shape == b.shape for name, b in grammar.base.blocks.items()):
+            weights = grammar.normalised_sums(initial)[source]
+    return weights
 
 
 def carried(traced: TracedModel, learnt: Weights) -> Weights:
     """Learnt weights that another model has a use for; a logistic normal starts at what its parameters have learnt."""
-    found = {}
+    weights = {}
     for name, source in traced.weight_sources.items():
         if source.is_computed or source.is_constant:
             continue
         if source.logistic_normal is None and name in learnt and learnt[name].shape == source.block.shape:
-            found[name] = learnt[name].to(source.value.device, source.value.dtype)
-    return found
+            weights[name] = learnt[name].to(source.value.device, source.value.dtype)
+    return weights
 
 
-def checked(traced: TracedModel, source: str, block: str, given: Tensor | None) -> Tensor:
+def checked(traced: TracedModel, source: str, block: str, weights: Tensor | None) -> Tensor:
     """Given weights, normalised, in the dtype and on the device of the model's.
 
     :raises ValueError: if there are none, or if they have another shape, or are negative, NaN or infinite.
     """
     expected = traced.weight_sources[source].block
-    if given is None:
+    if weights is None:
         raise ValueError(f"initial_weights lacks block {block!r} of shape {tuple(expected.shape)}")
-    given = torch.as_tensor(given)
-    if traced.weight_sources[source].probability is not None and given.shape == expected.shape[:-1]:
-        given = traced.weight_sources[source].of_site(given)
-    if given.shape != expected.shape:
+    weights = torch.as_tensor(weights)
+    if traced.weight_sources[source].probability is not None and weights.shape == expected.shape[:-1]:
+        weights = traced.weight_sources[source].of_site(weights)
+    if weights.shape != expected.shape:
         raise ValueError(
-            f"initial_weights[{block!r}] must have shape {tuple(expected.shape)}, not {tuple(given.shape)}"
+            f"initial_weights[{block!r}] must have shape {tuple(expected.shape)}, not {tuple(weights.shape)}"
         )
-    if not bool(((given >= 0) & (given < torch.inf)).all()):
+    if not bool(((weights >= 0) & (weights < torch.inf)).all()):
         raise ValueError(f"initial_weights[{block!r}] must be non-negative and finite")
     like = traced.weight_sources[source].value
-    return expected.normalize(given.detach().to(like.device, like.dtype))
+    return expected.normalize(weights.detach().to(like.device, like.dtype))
 
 
 def _initialised(sites: Sequence[SentenceSite], method: str | None) -> list[tuple[int, Grammar, Weights]]:
@@ -116,10 +116,10 @@ def _initialised(sites: Sequence[SentenceSite], method: str | None) -> list[tupl
     ]
 
 
-def _joined(parts: Sequence[Tensor]) -> Tensor:
+def _joined(corpora: Sequence[Tensor]) -> Tensor:
     """Sentences of several sites as one corpus, padded to the longest."""
-    width = max(words.shape[-1] for words in parts)
-    return torch.cat([torch.nn.functional.pad(words, (0, width - words.shape[-1]), value=-1) for words in parts])
+    width = max(words.shape[-1] for words in corpora)
+    return torch.cat([torch.nn.functional.pad(words, (0, width - words.shape[-1]), value=-1) for words in corpora])
 
 
 def _same(one: Grammar, other: Grammar) -> bool:

@@ -71,8 +71,8 @@ class SentenceSite:
 
     def weights(self, by_source: Mapping[str, Tensor]) -> Weights:
         """Weights by block of the grammar that the model has."""
-        found = {block: by_source[source].clone() for block, source in self.source_of_block.items()}
-        return self.grammar.events(found) if isinstance(self.grammar, TiedGrammar) else found
+        by_block = {block: by_source[source].clone() for block, source in self.source_of_block.items()}
+        return self.grammar.events(by_block) if isinstance(self.grammar, TiedGrammar) else by_block
 
 
 @dataclass(frozen=True)
@@ -177,9 +177,9 @@ class TracedModel:
 
     def priors(self) -> dict[str, Tensor | Gaussian]:
         """Concentrations of Dirichlet sites, means and covariances of Gaussian sites, as the model had them."""
-        found: dict[str, Tensor | Gaussian] = {n: site.gaussian for n, site in self.gaussians.items()}
-        found.update({n: s.concentration for n, s in self.weight_sources.items() if s.concentration is not None})
-        return found
+        by_site: dict[str, Tensor | Gaussian] = {n: site.gaussian for n, site in self.gaussians.items()}
+        by_site.update({n: s.concentration for n, s in self.weight_sources.items() if s.concentration is not None})
+        return by_site
 
     def prior_tensors(self) -> Iterator[tuple[str, str, Tensor]]:
         """Every tensor that a prior has: the name of its site, what it is, the tensor."""
@@ -228,9 +228,9 @@ class TracedModel:
 
     def computed_blocks(self, site: SentenceSite) -> list[tuple[str, WeightSource]]:
         """The blocks of a site's grammar that are computed, each with its source."""
-        own = site.sources_of_blocks().items()
-        found = [(block, self.weight_sources[name]) for block, names in own for name in names]
-        return [(block, source) for block, source in found if source.is_computed]
+        by_block = site.sources_of_blocks().items()
+        pairs = [(block, self.weight_sources[name]) for block, names in by_block for name in names]
+        return [(block, source) for block, source in pairs if source.is_computed]
 
     def parameter_values(self) -> dict[str, Tensor]:
         """Copies of the unconstrained parameters that priors depend on."""
@@ -238,8 +238,8 @@ class TracedModel:
 
     def begin_at(self, values: Mapping[str, Tensor]) -> None:
         """:meth:`set_parameters` of those values that have the name and the shape of a parameter of this model."""
-        own = self.unconstrained
-        self.set_parameters({n: v for n, v in values.items() if n in own and v.shape == own[n].shape})
+        parameters = self.unconstrained
+        self.set_parameters({n: v for n, v in values.items() if n in parameters and v.shape == parameters[n].shape})
 
     def set_parameters(self, values: Mapping[str, Tensor]) -> None:
         """Put unconstrained values into the parameters that priors depend on, which live in Pyro's store."""

@@ -70,7 +70,7 @@ def linear(function: Sentence, counts: Mapping[str, Tensor], site: str) -> tuple
     :param site: for messages.
     """
     shared: list[Tensor] = []
-    own: list[Tensor] = []
+    per_sentence: list[Tensor] = []
     log_weights = function.log_weights
     for name, block in function.grammar.blocks.items():
         w = log_weights[name]
@@ -83,9 +83,9 @@ def linear(function: Sentence, counts: Mapping[str, Tensor], site: str) -> tuple
                 f"{tuple(c.shape)}"
             )
         terms = weighted(c, w).flatten(w.dim() - len(block.shape)).sum(-1)
-        (own if terms.dim() else shared).append(terms)
+        (per_sentence if terms.dim() else shared).append(terms)
     nothing = torch.zeros(())
-    return sum(shared, nothing), sum(own, nothing)
+    return sum(shared, nothing), sum(per_sentence, nothing)
 
 
 def weighted(counts: Tensor, log_weights: Tensor) -> Tensor:
@@ -105,8 +105,8 @@ class TangentMessenger(Messenger):
         if msg["is_observed"] and isinstance(function, Sentence):
             if msg["name"] not in self.counts:
                 raise ValueError(f"counts lack site {msg['name']!r}; they are of {sorted(self.counts)}")
-            shared, own = linear(function, self.counts[msg["name"]], msg["name"])
-            line = Tangent(shared, own, function, function.batch_shape)
+            shared, per_sentence = linear(function, self.counts[msg["name"]], msg["name"])
+            line = Tangent(shared, per_sentence, function, function.batch_shape)
             msg["fn"] = line.to_event(len(function.batch_shape) - len(msg["fn"].batch_shape))
 
     def _pyro_post_sample(self, msg: Any) -> None:
@@ -120,13 +120,13 @@ class Tangent(TorchDistribution):
     """Numbers of nats: one in equal shares for all sentences, and one for each.
 
     :param shared: shape ().
-    :param own: shape (), or one that broadcasts to ``batch_shape``.
+    :param per_sentence: shape (), or one that broadcasts to ``batch_shape``.
     """
 
     arg_constraints: dict[str, Any] = {}
 
-    def __init__(self, shared: Tensor, own: Tensor, sentence: Sentence, batch_shape: torch.Size) -> None:
-        self.shared, self.own, self.sentence = shared, own, sentence
+    def __init__(self, shared: Tensor, per_sentence: Tensor, sentence: Sentence, batch_shape: torch.Size) -> None:
+        self.shared, self.per_sentence, self.sentence = shared, per_sentence, sentence
         super().__init__(batch_shape, sentence.event_shape, validate_args=False)
 
     @property
@@ -134,9 +134,9 @@ class Tangent(TorchDistribution):
         return self.sentence.support
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Tangent:
-        return Tangent(self.shared, self.own, self.sentence, torch.Size(batch_shape))
+        return Tangent(self.shared, self.per_sentence, self.sentence, torch.Size(batch_shape))
 
     def log_prob(self, value: Tensor) -> Tensor:
         shape = broadcast_shapes(self.batch_shape, value.shape[:-1])
-        each: Tensor = self.shared / max(shape.numel(), 1) + self.own
+        each: Tensor = self.shared / max(shape.numel(), 1) + self.per_sentence
         return each.expand(shape)

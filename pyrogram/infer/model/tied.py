@@ -56,9 +56,9 @@ class TiedGrammar(Grammar):
 
     def events(self, values: Mapping[str, Tensor]) -> Weights:
         """Values of entries, ``(*batch, *source.shape)`` by source, as values of events by block of the base."""
-        every = joined(values, self._blocks)
+        flat = joined(values, self._blocks)
         return {
-            name: every.index_select(-1, entries.to(every.device).flatten()).unflatten(-1, entries.shape)
+            name: flat.index_select(-1, entries.to(flat.device).flatten()).unflatten(-1, entries.shape)
             for name, entries in self.entries.items()
         }
 
@@ -69,8 +69,8 @@ class TiedGrammar(Grammar):
     def sources_of_blocks(self) -> dict[str, list[str]]:
         """By block of the base grammar, the sources of its weights."""
         names, firsts = list(self._blocks), torch.tensor(list(first_events(self._blocks).values()))
-        own = {block: torch.searchsorted(firsts, e.cpu().unique(), right=True) - 1 for block, e in self.entries.items()}
-        return {block: [names[x] for x in found.unique().tolist()] for block, found in own.items()}
+        numbers = {b: torch.searchsorted(firsts, e.cpu().unique(), right=True) - 1 for b, e in self.entries.items()}
+        return {block: [names[i] for i in n.unique().tolist()] for block, n in numbers.items()}
 
     # ------------------------------------------------------------------ a grammar
 
@@ -102,7 +102,7 @@ class TiedGrammar(Grammar):
         log_weights: Mapping[str, Tensor] | None = None,
     ) -> Any:
         """The derivations of the base grammar; their counts are those of the sources' entries."""
-        up, logs = (None if given is None else self.events(given) for given in (weights, log_weights))
+        up, logs = (None if w is None else self.events(w) for w in (weights, log_weights))
         return _TiedDerivation(self, self.base.derivation(up, words, log_weights=logs))
 
     def sample(
@@ -124,7 +124,7 @@ class TiedGrammar(Grammar):
 
     def normalised_sums(self, weights: Mapping[str, Tensor]) -> Weights:
         """Weights of the sources from weights of events, by block of the base."""
-        return {name: self._blocks[name].normalize(found) for name, found in self.sums(weights).items()}
+        return {name: self._blocks[name].normalize(total) for name, total in self.sums(weights).items()}
 
 
 class _TiedUpdates(CollapsedUpdates):

@@ -177,10 +177,10 @@ class PitmanYorSampler(Resumable):
     def _advance(self) -> float:
         old = self._need_state()
         generator, restaurants, joints = at_state(old.generator), dict(old.restaurants), dict(old.joints)
-        for name, made in old.restaurants.items():
-            if made.paths == "exact":
+        for name, seating in old.restaurants.items():
+            if seating.paths == "exact":
                 alpha, epsilon, _ = joints.pop(name)
-                restaurants[name] = made.copy()
+                restaurants[name] = seating.copy()
                 restaurants[name].reseat(alpha, epsilon, generator)
         point = old.point
         if point:
@@ -214,8 +214,8 @@ class PitmanYorSampler(Resumable):
         :param joints: those that are known, at the last parameters of each site; brought up to date.
         """
         with torch.no_grad():
-            given, sites = self._run_at(point)
-            joint = given.log_prior
+            latents, sites = self._run_at(point)
+            joint = latents.log_prior
             for name, site in sites.items():
                 alpha, epsilon = site.concentration, site.discount
                 known = joints.get(name)
@@ -223,14 +223,14 @@ class PitmanYorSampler(Resumable):
                     density = self._densities.get(name, restaurants[name].log_joint)
                     known = joints[name] = alpha.clone(), epsilon.clone(), density(alpha, epsilon)
                 joint = joint + known[2]
-        return joint, joint + given.log_jacobian, given.values
+        return joint, joint + latents.log_jacobian, latents.values
 
     def _run_at(self, point: Mapping[str, Tensor]) -> tuple[HyperparameterMessenger, dict[str, HierarchicalPitmanYor]]:
         assert self._args is not None
-        given, seen = HyperparameterMessenger(point), ProcessMessenger()
-        with given, seen:
+        latents, seen = HyperparameterMessenger(point), ProcessMessenger()
+        with latents, seen:
             self.model(*self._args[0], **self._args[1])
-        return given, seen.sites
+        return latents, seen.sites
 
     # ------------------------------------------------------------------ reading the model
 
@@ -292,9 +292,9 @@ class PitmanYorSampler(Resumable):
                 values[name] = site["value"]
             elif name not in start and not site_is_subsample(site):
                 kind = "observed" if site["is_observed"] else "latent"
-                found = distribution_name(base_distribution(site["fn"]))
+                family = distribution_name(base_distribution(site["fn"]))
                 raise ModelError(
-                    f"{loop} cannot handle {kind} site {name!r} ({found}), only observed "
+                    f"{loop} cannot handle {kind} site {name!r} ({family}), only observed "
                     f"HierarchicalPitmanYor sites and what their parameters depend on; {_ELSEWHERE}"
                 )
         if not values:
@@ -306,10 +306,10 @@ class PitmanYorSampler(Resumable):
         """Refuse sites that no concentration or discount depends on, directly or through others."""
         leaves = {name: u.clone().requires_grad_() for name, u in start.items()}
         with torch.enable_grad():
-            given, sites = self._run_at(leaves)
+            latents, sites = self._run_at(leaves)
         useful = [x for site in sites.values() for x in (site.concentration, site.discount)]
         for name, leaf in leaves.items():
-            others = [term for other, term in given.terms.items() if other != name]
+            others = [term for other, term in latents.terms.items() if other != name]
             if not any(depends_on(x, leaf) for x in [*useful, *others]):
                 raise ModelError(
                     f"{loop} found no use for latent site {name!r}: no concentration or discount depends on it; "
@@ -322,8 +322,8 @@ class PitmanYorSampler(Resumable):
     def _hash(self, start: Weights, values: Weights) -> str:
         """A hash of the latent sites and their prior, of contexts and values, and of where parameters start."""
         with torch.no_grad():
-            given, sites = self._run_at(start)
-        digest = hashlib.sha256(f"{type(self).__name__} {float(given.log_prior):.8e}".encode())
+            latents, sites = self._run_at(start)
+        digest = hashlib.sha256(f"{type(self).__name__} {float(latents.log_prior):.8e}".encode())
         for name, u in start.items():
             digest.update(f"{name}{tuple(u.shape)}".encode())
         for name, site in sites.items():
@@ -346,11 +346,11 @@ class PitmanYorSampler(Resumable):
         if any(len(values) != len(state["history"]) for values in traces.values()):
             raise ValueError(f"this is not the state of {type(self).__name__}: its traces and its history do not fit")
         restaurants = dict(now.restaurants)
-        for site, made in now.restaurants.items():
-            if made.paths == "exact":
-                own = f"seats.{site}."
-                found = {name.removeprefix(own): x for name, x in state.items() if name.startswith(own)}
-                restaurants[site] = made.copy().load_state_dict(found)
-        given = {name: u.clone() for name, u in point.items() if u is not None}
-        self._state = self._settled(given, restaurants, state["generator"].cpu().clone())
+        for site, seating in now.restaurants.items():
+            if seating.paths == "exact":
+                prefix = f"seats.{site}."
+                seats = {name.removeprefix(prefix): x for name, x in state.items() if name.startswith(prefix)}
+                restaurants[site] = seating.copy().load_state_dict(seats)
+        copies = {name: u.clone() for name, u in point.items() if u is not None}
+        self._state = self._settled(copies, restaurants, state["generator"].cpu().clone())
         self._traces, self.history = traces, state["history"].tolist()

@@ -170,9 +170,9 @@ class SegmentationHastings(Resumable):
     def boundaries(self) -> Tensor:
         """1 where a word ends, 0 where not, at present; shape ``(N, n)``, padded with -1."""
         now = self._need_state()
-        found = torch.full_like(self._utterances, -1)
-        found[self._utterances >= 0] = now.ends.to(found.dtype)
-        return found
+        boundaries = torch.full_like(self._utterances, -1)
+        boundaries[self._utterances >= 0] = now.ends.to(boundaries.dtype)
+        return boundaries
 
     def segments(self) -> list[list[str]]:
         """The present words of each utterance."""
@@ -182,9 +182,9 @@ class SegmentationHastings(Resumable):
     def marginals(self) -> Tensor:
         """The share of kept steps in which a word ended after each symbol, shape ``(N, n)``; 0 where padded."""
         self._need_state()
-        found = torch.zeros(self._utterances.shape, dtype=torch.float64)
-        found[self._utterances >= 0] = self._averages.ends / self._averages.steps
-        return found
+        shares = torch.zeros(self._utterances.shape, dtype=torch.float64)
+        shares[self._utterances >= 0] = self._averages.ends / self._averages.steps
+        return shares
 
     @property
     def log_joint(self) -> float:
@@ -245,18 +245,18 @@ class SegmentationHastings(Resumable):
                 f"this is not the state of {type(self).__name__} over these utterances with the latent sites "
                 f"{list(now.point)}"
             )
-        given = copied(state)
-        seats = {name.removeprefix("seats."): x for name, x in given.items() if name.startswith("seats.")}
+        copies = copied(state)
+        seats = {name.removeprefix("seats."): x for name, x in copies.items() if name.startswith("seats.")}
         restaurants = now.restaurants.copy().load_state_dict({**seats, "base": now.restaurants.base})
         boundaries = torch.full_like(self._utterances, -1)
-        boundaries[self._utterances >= 0] = given["ends"].to(boundaries.dtype)
+        boundaries[self._utterances >= 0] = copies["ends"].to(boundaries.dtype)
         ends = _checked_ends(boundaries, self._utterances, now.site.grammar.max_length)
         if not self._fit(ends, restaurants):
             raise ValueError(f"this is not the state of {type(self).__name__}: its words and its seats do not fit")
-        point = {name: given[f"point.{name}"] for name in now.point}
-        self._state = self._settled(point, restaurants, ends, given["generator"].cpu())
+        point = {name: copies[f"point.{name}"] for name in now.point}
+        self._state = self._settled(point, restaurants, ends, copies["generator"].cpu())
         self._averages = SegmentationAverages(
-            int(given["averages.steps"]), given["averages.ends"], given["averages.moves"]
+            int(copies["averages.steps"]), copies["averages.ends"], copies["averages.moves"]
         )
         self._traces, self.history = traces, history
 
@@ -311,42 +311,42 @@ class SegmentationHastings(Resumable):
         self, site: SegmentedUtterances, ends: Tensor, power: float
     ) -> tuple[segmentation.Text, segmentation.Process]:
         """Utterances and parameters, as kernels take them."""
-        made = self.substrings
-        text = segmentation.Text(made.spans, made.starts, ends.numpy(), len(made))
+        strings = self.substrings
+        text = segmentation.Text(strings.spans, strings.starts, ends.numpy(), len(strings))
         alpha, epsilon = (np.ascontiguousarray(x.numpy()) for x in (site.concentration, site.discount))
         more = 1 - float(site.end) if site.grammar.num_levels == 1 else 1.0
         return text, segmentation.Process(alpha, epsilon, more, power)
 
     def _settled(self, point: Weights, restaurants: Restaurants, ends: Tensor, generator: Tensor) -> SegmentationState:
         """The state at a point; the base measure of the restaurants is made that of the point."""
-        given, site = self._run_at(point)
+        latents, site = self._run_at(point)
         restaurants.rebase(self._base(site))
-        total = float(self._density(restaurants)(given, site) - given.log_jacobian)
-        return SegmentationState(point, given.values, site, restaurants, ends, total, generator)
+        total = float(self._density(restaurants)(latents, site) - latents.log_jacobian)
+        return SegmentationState(point, latents.values, site, restaurants, ends, total, generator)
 
     def _density(self, restaurants: Restaurants) -> Callable[[HyperparameterMessenger, SegmentedUtterances], Tensor]:
         """log p(h) P(words, draws | h), with the Jacobian of unconstrained coordinates, of a model that was run."""
-        table, made, bigram = restaurants.table(0), self.substrings, restaurants.num_levels > 1
-        symbols, lengths = made.counts(table.values.numpy(), table.t.numpy(), self._site.grammar.num_symbols)
+        table, strings, bigram = restaurants.table(0), self.substrings, restaurants.num_levels > 1
+        symbols, lengths = strings.counts(table.values.numpy(), table.t.numpy(), self._site.grammar.num_symbols)
         counted = replace(histogram(restaurants.arrays, restaurants.num_levels, EXACT), log_base=0.0)
-        utterances = len(made.starts) - 1
+        utterances = len(strings.starts) - 1
         ends = int(lengths[0]) if bigram else utterances
         others = int(lengths[1:].sum()) if bigram else restaurants.num_observations - utterances
 
-        def density(given: HyperparameterMessenger, site: SegmentedUtterances) -> Tensor:
+        def density(latents: HyperparameterMessenger, site: SegmentedUtterances) -> Tensor:
             stop, end = float(site.stop), float(site.end)
-            spelt = float(lengths[1:] @ log_lengths(stop, made.longest)[1:] + symbols @ site.symbols.log().numpy())
-            total = given.log_prior + given.log_jacobian + log_joint(counted, site.concentration, site.discount)
+            spelt = float(lengths[1:] @ log_lengths(stop, strings.longest)[1:] + symbols @ site.symbols.log().numpy())
+            total = latents.log_prior + latents.log_jacobian + log_joint(counted, site.concentration, site.discount)
             return total + spelt + ends * math.log(end) + others * math.log1p(-end)
 
         return density
 
     def _run_at(self, point: Mapping[str, Tensor]) -> tuple[HyperparameterMessenger, SegmentedUtterances]:
         assert self._args is not None
-        given, seen = HyperparameterMessenger(point), _UtterancesMessenger()
-        with given, seen, torch.no_grad():
+        latents, seen = HyperparameterMessenger(point), _UtterancesMessenger()
+        with latents, seen, torch.no_grad():
             self.model(*self._args[0], **self._args[1])
-        return given, seen.sites[0]["site"]
+        return latents, seen.sites[0]["site"]
 
     # ------------------------------------------------------------------ reading the model
 
@@ -372,11 +372,11 @@ class SegmentationHastings(Resumable):
         self._traces = {name: [] for name in start}
         T = int(starts[-1])
         self._averages = _no_averages(T)
-        generator, (given, site) = generator_of(self.seed), self._run_at(start)
+        generator, (latents, site) = generator_of(self.seed), self._run_at(start)
         if ends is None:
             none = torch.full((T,), -1, dtype=torch.int8)
             nobody = SegmentationState(
-                start, given.values, site, self._empty(site), none, -math.inf, generator.get_state()
+                start, latents.values, site, self._empty(site), none, -math.inf, generator.get_state()
             )
             restaurants, ends, _ = self._resampled(nobody, (*self.temperatures, 1.0)[0], generator)
         else:
@@ -392,13 +392,13 @@ class SegmentationHastings(Resumable):
 
     def _fit(self, ends: Tensor, restaurants: Restaurants) -> bool:
         """Whether just these words are seated, each in its context: compiled code would look for others forever."""
-        made, V = self.substrings, len(self.substrings)
+        strings, V = self.substrings, len(self.substrings)
         places = (ends == 1).numpy().nonzero()[0]
         begins = np.append(0, places[:-1] + 1)
-        words = made.spans[begins, places - begins].astype(np.int64)
+        words = strings.spans[begins, places - begins].astype(np.int64)
         events = words
         if restaurants.num_levels > 1:
-            first, last = np.isin(begins, made.starts), np.isin(places + 1, made.starts)
+            first, last = np.isin(begins, strings.starts), np.isin(places + 1, strings.starts)
             before = np.where(first, V, np.roll(words, 1))
             events = np.append(before * (V + 2) + words, words[last] * (V + 2) + V)
         table = restaurants.table(-1)
@@ -412,16 +412,16 @@ class SegmentationHastings(Resumable):
             start = latent_starts(self.model, loop, args, kwargs)
             with seen:
                 trace = poutine.trace(self.model).get_trace(*args, **kwargs)
-        names = [found["name"] for found in seen.sites]
+        names = [observed["name"] for observed in seen.sites]
         nodes: dict[str, Any] = dict(trace.nodes)
         for name, site in nodes.items():
             if site["type"] != "sample" or site["infer"].get("_deterministic", False) or name in (*names, *start):
                 continue
             if not site_is_subsample(site):
                 kind = "observed" if site["is_observed"] else "latent"
-                found = distribution_name(base_distribution(site["fn"]))
+                family = distribution_name(base_distribution(site["fn"]))
                 raise ModelError(
-                    f"{loop} cannot handle {kind} site {name!r} ({found}), only one observed SegmentedUtterances site "
+                    f"{loop} cannot handle {kind} site {name!r} ({family}), only one observed SegmentedUtterances site "
                     "and what its parameters depend on"
                 )
         if len(names) != 1:
@@ -441,14 +441,14 @@ class SegmentationHastings(Resumable):
     def _fingerprint(self) -> str:
         """A hash of the utterances, the grammar, the temperatures, the latent sites and where they start."""
         grammar = self._site.grammar
-        own = type(self).__name__, type(grammar).__name__, grammar.symbols, grammar.max_length, self.temperatures
-        digest = hashlib.sha256(repr(own).encode())
+        options = type(self).__name__, type(grammar).__name__, grammar.symbols, grammar.max_length, self.temperatures
+        digest = hashlib.sha256(repr(options).encode())
         digest.update(self._utterances.numpy().tobytes())
         start = {name: torch.zeros_like(u) for name, u in self._need_state().point.items()}
-        given, site = self._run_at(start)
+        latents, site = self._run_at(start)
         digest.update(repr([(name, tuple(u.shape)) for name, u in start.items()]).encode())
         numbers = torch.cat([site.concentration, site.discount, site.stop[None], site.end[None], site.symbols])
-        for x in (float(given.log_prior), *numbers.tolist()):  # rounded: machines differ in the last bit of exp
+        for x in (float(latents.log_prior), *numbers.tolist()):  # rounded: machines differ in the last bit of exp
             digest.update(f"{x:.8e};".encode())
         return digest.hexdigest()
 
@@ -475,18 +475,18 @@ def _checked_utterances(value: Tensor, site: SegmentedUtterances) -> Tensor:
     """
     :raises ValueError: unless these are utterances of the grammar.
     """
-    whole = isinstance(value, Tensor) and not value.is_floating_point() and value.dim() == 2
-    found = value.detach().cpu().long().clone() if whole else torch.zeros(0, 0, dtype=torch.long)
-    seen = found >= 0
+    is_matrix = isinstance(value, Tensor) and not value.is_floating_point() and value.dim() == 2
+    ids = value.detach().cpu().long().clone() if is_matrix else torch.zeros(0, 0, dtype=torch.long)
+    seen = ids >= 0
     sorted_right = bool((seen[:, 1:] <= seen[:, :-1]).all())
-    if not len(found) or not found.shape[1] or not bool(seen[:, 0].all()) or not sorted_right or found.min() < -1:
+    if not len(ids) or not ids.shape[1] or not bool(seen[:, 0].all()) or not sorted_right or ids.min() < -1:
         raise ValueError(
             "utterances must be integers of shape (N, n), each of at least one symbol and padded on the right with -1, "
             f"not {tuple(value.shape) if isinstance(value, Tensor) else repr(value)[:80]}"
         )
-    if int(found.max()) >= site.grammar.num_symbols:
-        raise ValueError(f"utterances must be made of symbols 0..{site.grammar.num_symbols - 1}, not {found.max()}")
-    return found
+    if int(ids.max()) >= site.grammar.num_symbols:
+        raise ValueError(f"utterances must be made of symbols 0..{site.grammar.num_symbols - 1}, not {ids.max()}")
+    return ids
 
 
 def _checked_ends(boundaries: Tensor, utterances: Tensor, max_length: int) -> Tensor:

@@ -62,14 +62,14 @@ def start_at_zero(loop: str) -> Iterator[None]:
         ) from error
 
 
-def tensors_in(given: Any) -> Iterator[Tensor]:
+def tensors_in(arguments: Any) -> Iterator[Tensor]:
     """All tensors of arguments, those in containers, too."""
-    if isinstance(given, Tensor):
-        yield given
-    elif isinstance(given, Mapping):
-        yield from tensors_in(list(given.values()))
-    elif isinstance(given, (list, tuple)):
-        for x in given:
+    if isinstance(arguments, Tensor):
+        yield arguments
+    elif isinstance(arguments, Mapping):
+        yield from tensors_in(list(arguments.values()))
+    elif isinstance(arguments, (list, tuple)):
+        for x in arguments:
             yield from tensors_in(x)
 
 

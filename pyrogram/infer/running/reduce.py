@@ -49,41 +49,41 @@ def of_first(reduce: Reduce | None, value: T) -> T:
     """The value of process 0, so that all decide alike."""
     if reduce is None:
         return value
-    found: T = reduce.broadcast(value)
-    return found
+    first: T = reduce.broadcast(value)
+    return first
 
 
 def together(reduce: Reduce | None, work: Callable[[], T]) -> T:
     """Do something in every process; an error in one is raised in all, with the message of the lowest rank."""
     if reduce is None:
         return work()
-    found, problem = [], None
+    results, problem = [], None
     try:
-        found.append(work())
+        results.append(work())
     except Exception as error:
         problem = error
     failed = reduce.sum({"failed": torch.tensor(float(problem is not None), dtype=torch.float64)})
     if not failed["failed"]:
-        return found[0]
+        return results[0]
     told = reduce.gather(None if problem is None else (type(problem), str(problem)))
     rank = next(i for i, other in enumerate(told) if other is not None)
     if problem is not None and rank == reduce.rank:
         raise problem
     kind, message = told[rank]
-    raise _made(kind, message) from problem
+    raise _error_of(kind, message) from problem
 
 
 def summed(reduce: Reduce | None, work: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
     """The sums over all processes of the tensors that each finds."""
-    found = together(reduce, work)
-    return found if reduce is None else reduce.sum(found)
+    tensors = together(reduce, work)
+    return tensors if reduce is None else reduce.sum(tensors)
 
 
-def _made(kind: type[Exception], message: str) -> Exception:
+def _error_of(kind: type[Exception], message: str) -> Exception:
     """An error of a kind, or of the nearest kind above it that a message is enough for."""
     for base in kind.__mro__:
         with suppress(TypeError):
-            made = base(message)
-            if isinstance(made, Exception) and str(made) == message:
-                return made
+            error = base(message)
+            if isinstance(error, Exception) and str(error) == message:
+                return error
     return RuntimeError(message)

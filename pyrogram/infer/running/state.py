@@ -39,11 +39,11 @@ def flatten(state: Any) -> Tensors:
     """All tensors of a state by their dotted names, such as ``weights.root``."""
     if isinstance(state, Tensor):
         return {"": state}
-    found = {}
+    tensors = {}
     for name, part in _parts(state).items():
         for rest, tensor in flatten(part).items():
-            found[f"{name}.{rest}" if rest else name] = tensor
-    return found
+            tensors[f"{name}.{rest}" if rest else name] = tensor
+    return tensors
 
 
 def unflatten(like: S, tensors: Mapping[str, Tensor], owner: str, device: torch.device | None = None) -> S:
@@ -67,27 +67,27 @@ def unflatten(like: S, tensors: Mapping[str, Tensor], owner: str, device: torch.
         faults += [f"needs {n!r} in shape {right}, not {shape}" for n, shape, right in shapes]
         raise ValueError(f"this is not the state of {owner}, which " + " and ".join(faults))
     hints = get_type_hints(type(like))
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for f in fields(like):  # type: ignore[arg-type]
         part = getattr(like, f.name)
         if f.name not in loose:
-            found[f.name] = _filled(part, f.name, tensors)
+            values[f.name] = _filled(part, f.name, tensors)
         elif isinstance(part, Tensor):
-            found[f.name] = tensors[f.name].detach().to(part, copy=True)
+            values[f.name] = tensors[f.name].detach().to(part, copy=True)
         else:
-            own = {n[len(f.name) + 1 :]: t for n, t in tensors.items() if n.startswith(f"{f.name}.")}
+            entries = {n[len(f.name) + 1 :]: t for n, t in tensors.items() if n.startswith(f"{f.name}.")}
             if f.metadata.get("of_sentences"):
-                own = {n: t.to(device) for n, t in own.items()}
-            found[f.name] = _grouped(own, nested=get_args(hints[f.name])[1] is not Tensor)
-    return type(like)(**found)
+                entries = {n: t.to(device) for n, t in entries.items()}
+            values[f.name] = _grouped(entries, nested=get_args(hints[f.name])[1] is not Tensor)
+    return type(like)(**values)
 
 
 def _filled(like: Any, name: str, tensors: Mapping[str, Tensor]) -> Any:
     if isinstance(like, Tensor):
         return tensors[name].detach().to(like, copy=True)
-    found = {key: _filled(part, f"{name}.{key}", tensors) for key, part in _parts(like).items()}
-    made: Any = type(like)
-    return made(**found) if is_dataclass(like) else found
+    values = {key: _filled(part, f"{name}.{key}", tensors) for key, part in _parts(like).items()}
+    kind: Any = type(like)
+    return kind(**values) if is_dataclass(like) else values
 
 
 def _parts(state: Any) -> Mapping[str, Any]:
@@ -99,11 +99,11 @@ def _grouped(tensors: Mapping[str, Tensor], nested: bool) -> dict[str, Any]:
     copies = {name: t.detach().clone() for name, t in tensors.items()}
     if not nested:
         return copies
-    found: dict[str, Any] = {}
+    groups: dict[str, Any] = {}
     for name, tensor in copies.items():
         group, _, key = name.rpartition(".")
-        found.setdefault(group, {})[key] = tensor
-    return found
+        groups.setdefault(group, {})[key] = tensor
+    return groups
 
 
 def copied(tensors: Mapping[str, Tensor]) -> Tensors:

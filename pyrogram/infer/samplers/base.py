@@ -82,8 +82,8 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
                 f"need batch_size >= 1, order 'fixed' or 'shuffled', kernel 'slice', 'hmc' or 'nuts', not "
                 f"{batch_size}, {order!r}, {kernel!r}"
             )
-        own = keep_statistics.values() if isinstance(keep_statistics, Mapping) else ()
-        if not isinstance(keep_statistics, bool | Mapping) or not all(map(callable, own)):
+        functions = keep_statistics.values() if isinstance(keep_statistics, Mapping) else ()
+        if not isinstance(keep_statistics, bool | Mapping) or not all(map(callable, functions)):
             raise TypeError(
                 "keep_statistics must be True, False, or functions of words and derivations by name, not "
                 f"{keep_statistics!r:.80}"
@@ -157,15 +157,15 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
 
     def axes_of_sites(self) -> dict[str, dict[str, Sequence[str]]]:
         """Names of the dimensions of latent sites, and of what lies along them, where a site is a block's weights."""
-        traced, found = self._need_problem().traced, dict[str, dict[str, Sequence[str]]]()
+        traced, by_site = self._need_problem().traced, dict[str, dict[str, Sequence[str]]]()
         for site in traced.sentences:
             for block, axes in site.grammar.axes.items():
                 source = traced.weight_sources[site.source_of_block[block]]
-                own = dict(axes)
+                dims = dict(axes)
                 if source.probability is not None:  # of pairs [p, 1 - p] the site has p
-                    own.popitem()
-                found.setdefault(source.name, own)
-        return found
+                    dims.popitem()
+                by_site.setdefault(source.name, dims)
+        return by_site
 
     def best(self, site: str | None = None) -> tuple[Tensor, float]:
         """The derivations of the sweep with the greatest log joint so far, and this log joint, in nats."""
@@ -227,7 +227,7 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         self._generator = torch.Generator().manual_seed(seed)  # where the next chain begins
         self._averages: TreeAverages | None = None
         self._draws: tuple[TreeState, Weights] | None = None  # weights drawn given the derivations of a state
-        self._found: tuple[Weights, Weights] | None = None  # statistics of derivations
+        self._last_statistics: tuple[Weights, Weights] | None = None  # statistics of derivations
         self._latent_kernel: LatentKernel | None = None  # that of NUTS adapts itself
 
     def _begin(self, *args: Any, **kwargs: Any) -> None:
@@ -253,8 +253,8 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
                 draws[name] = log_dirichlet(sources[name].block, state.counts[name] + alpha, generator)
             self._state = state = replace(state, generator=generator.get_state())
             self._draws = state, draws
-        found = {n: sources[n].at_site(draw.exp().to(sources[n].value.dtype)) for n, draw in self._draws[1].items()}
-        return {**found, **{n: v.clone() for n, v in self.hyperparameters().items()}, **self._statistics(state)}
+        weights = {n: sources[n].at_site(draw.exp().to(sources[n].value.dtype)) for n, draw in self._draws[1].items()}
+        return {**weights, **{n: v.clone() for n, v in self.hyperparameters().items()}, **self._statistics(state)}
 
     def logging(self) -> dict[str, Any]:
         _, state = self._present()
@@ -264,13 +264,13 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         """For Pyro's ``MCMC.diagnostics``: of the sweeps that are kept."""
         bad = 0 if self._latent_kernel is None else self._latent_kernel.divergences
         joints = [] if self._averages is None else self._averages.joints.tolist()
-        found = {**super().diagnostics(), "divergences": list(range(bad)), "log joint": joints}
+        report = {**super().diagnostics(), "divergences": list(range(bad)), "log joint": joints}
         if self.keep_statistics and self._state is not None:
-            found["tree statistics"] = self.statistics_names
+            report["tree statistics"] = self.statistics_names
         if self._state is not None and "steps" in self._state.tuning:
             tuning = self._state.tuning
-            found["acceptance rate of latent values"] = float(tuning["accepted"] / tuning["steps"])
-        return found
+            report["acceptance rate of latent values"] = float(tuning["accepted"] / tuning["steps"])
+        return report
 
     def __getstate__(self) -> dict[str, Any]:
         """A kernel travels to another process as it was made; chains start there."""
@@ -302,11 +302,11 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         sources = problem.traced.weight_sources
         point = copied({**problem.start, **problem.point_of(self._given_params)})
         weights = problem.weights(problem.fixed(start), point)
-        given = {**weights, **start, **{n: sources[n].of_site(w) for n, w in self._given_params.items() if n in start}}
+        start = {**weights, **start, **{n: sources[n].of_site(w) for n, w in self._given_params.items() if n in start}}
         generator = at_state(self._generator.get_state())
         derivations = {}
         for site in problem.traced.sentences:
-            logs = {b: safe_log(given[s].to(torch.float64)) for b, s in site.source_of_block.items()}
+            logs = {b: safe_log(start[s].to(torch.float64)) for b, s in site.source_of_block.items()}
             check_derivable(site, site.grammar.log_partition(logs, site.sentences))
             derivations[site.name] = problem.draw(site, logs, generator)
         nothing, sweep = torch.tensor(0.0, dtype=torch.float64), torch.tensor(0)
@@ -375,9 +375,9 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         """Of the derivations of a state, if they are wanted, by ``<site>.<statistic>``; computed once for each."""
         if not self.keep_statistics:
             return {}
-        if self._found is None or self._found[0] is not state.derivations:
-            self._found = state.derivations, self._statistics_of(self._need_problem(), state.derivations)
-        return dict(self._found[1])
+        if self._last_statistics is None or self._last_statistics[0] is not state.derivations:
+            self._last_statistics = state.derivations, self._statistics_of(self._need_problem(), state.derivations)
+        return dict(self._last_statistics[1])
 
     def _statistics_of(self, problem: TreeProblem, derivations: Weights) -> Weights:
         return problem.statistics(derivations, None if self.keep_statistics is True else self.keep_statistics or {})
@@ -389,8 +389,8 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
     def _followed_by(self, problem: TreeProblem, derivations: Weights) -> Weights:
         """The same of other derivations, with any weights."""
         weights = {name: s.value.new_zeros(s.shape) for name, s in problem.traced.weight_sources.items()}
-        own = self._at_sites(problem, weights, problem.start) if self.keep_weights else {}
-        return {**self._statistics_of(problem, derivations), **own}
+        values = self._at_sites(problem, weights, problem.start) if self.keep_weights else {}
+        return {**self._statistics_of(problem, derivations), **values}
 
     def _at_sites(self, problem: TreeProblem, weights: Weights, point: Weights) -> Weights:
         """Weights by source and latent values as sites have them."""
@@ -411,9 +411,9 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         return {**super().state_dict(), **{f"averages.{name}": t for name, t in averages.items()}}
 
     def _take_pending(self, problem: TreeProblem) -> None:
-        given, owner = dict(self._pending or {}), type(self).__name__
-        kept = {n.removeprefix("averages."): given.pop(n) for n in list(given) if n.startswith("averages.")}
-        self._pending = given
+        pending, owner = dict(self._pending or {}), type(self).__name__
+        kept = {n.removeprefix("averages."): pending.pop(n) for n in list(pending) if n.startswith("averages.")}
+        self._pending = pending
         averages = unflatten(TreeAverages.none(problem.traced), kept, owner, problem.traced.sentences[0].words.device)
         if not averages_fit(problem, averages, self.keep_parts, partial(self._followed_by, problem)):
             raise ValueError(f"this is not the state of {owner} over these sentences, whose averages are others")

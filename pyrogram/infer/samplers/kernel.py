@@ -64,8 +64,8 @@ class Kernel(MCMCKernel, ABC):
         return self._samples()
 
     def logging(self) -> dict[str, Any]:
-        found = self.acceptance
-        return {} if found != found else {"acc. rate": f"{found:.3f}"}
+        rate = self.acceptance
+        return {} if rate != rate else {"acc. rate": f"{rate:.3f}"}
 
     def diagnostics(self) -> dict[str, Any]:
         """For Pyro's ``MCMC.diagnostics``."""

@@ -82,11 +82,11 @@ class HmcKernel(LatentKernel):
         if adapt:
             number += 1
             log_size += (accept - 0.8) * 2 * number**-0.6
-        found = {"log_step": torch.tensor(log_size, dtype=torch.float64), "adapted": torch.tensor(number)}
+        tuned = {"log_step": torch.tensor(log_size, dtype=torch.float64), "adapted": torch.tensor(number)}
         for name, value in (("accepted", accept), ("steps", 1.0)):
-            found[name] = tuning.get(name, torch.tensor(0.0, dtype=torch.float64)) + value
+            tuned[name] = tuning.get(name, torch.tensor(0.0, dtype=torch.float64)) + value
         taken = float(torch.rand((), generator=generator, dtype=torch.float64)) < accept
-        return (moved if taken else point), found
+        return (moved if taken else point), tuned
 
     def _first_size(
         self, density: Density, point: Weights, start: tuple[float, Weights], generator: torch.Generator
@@ -181,5 +181,5 @@ def _kinetic(momentum: Weights) -> float:
 
 
 def _unflatten(flat: Tensor, like: Mapping[str, Tensor]) -> Weights:
-    parts = flat.split([u.numel() for u in like.values()])
-    return {name: part.reshape(u.shape) for (name, u), part in zip(like.items(), parts, strict=True)}
+    chunks = flat.split([u.numel() for u in like.values()])
+    return {name: chunk.reshape(u.shape) for (name, u), chunk in zip(like.items(), chunks, strict=True)}

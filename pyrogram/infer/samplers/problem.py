@@ -110,10 +110,10 @@ class TreeProblem(CollapsedProblem):
 
     def statistics(self, derivations: Mapping[str, Tensor], chosen: Statistics | None) -> Weights:
         """Means over the sentences of a site of :func:`.tree_statistics`, by ``<site>.<statistic>``, shape ()."""
-        found = {}
+        means = {}
         for site in self.traced.sentences:
             if site.name not in self._supports:
                 self._supports[site.name] = site.derivation().support
             values = tree_statistics(self._supports[site.name], site.words, derivations[site.name], chosen)
-            found.update({f"{site.name}.{name}": mean for name, mean in corpus_means(values).items()})
-        return found
+            means.update({f"{site.name}.{name}": mean for name, mean in corpus_means(values).items()})
+        return means

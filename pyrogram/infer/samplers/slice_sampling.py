@@ -27,11 +27,11 @@ def slice_sweep(
     :param most_steps: that the interval is widened by, on both sides together.
     """
     point = point.clone()
-    here = log_density(point)
-    if not here > -math.inf:
+    log_p = log_density(point)
+    if not log_p > -math.inf:
         raise ValueError(f"slice sampling cannot start at {point.tolist()}, where the density is zero")
     for d in range(len(point)):
-        level = here - _exponential(generator)
+        level = log_p - _exponential(generator)
         origin = float(point[d])
 
         def at(x: float, d: int = d) -> float:
@@ -43,8 +43,8 @@ def slice_sweep(
         low, high = _interval(at, origin, level, width, most_steps, generator)
         while True:
             x = low + (high - low) * _uniform(generator)
-            here = at(x)
-            if here > level:
+            log_p = at(x)
+            if log_p > level:
                 break
             if x < origin:
                 low = x

@@ -157,9 +157,9 @@ class TopicGibbs(Resumable):
         base = self._padded(state.base)
         total = topic_gibbs.rising(by_parent.numpy(), base.numpy())
         total += topic_gibbs.rising(by_word.numpy(), torch.full_like(base, b).numpy())
-        for sizes, whole in ((by_parent.sum(1), float(base.sum())), (by_word.sum(0), V * b)):
+        for sizes, mass in ((by_parent.sum(1), float(base.sum())), (by_word.sum(0), V * b)):
             total -= float(
-                (torch.lgamma(sizes.double() + whole) - torch.lgamma(torch.tensor(whole, dtype=torch.float64))).sum()
+                (torch.lgamma(sizes.double() + mass) - torch.lgamma(torch.tensor(mass, dtype=torch.float64))).sum()
             )
         return float(total)
 
@@ -168,9 +168,9 @@ class TopicGibbs(Resumable):
         self._need_states()
         assert self._corpus is not None
         words = self._corpus[0]
-        found = torch.full_like(words, -1)
-        found[words >= 0] = self._state.states.to(found.dtype)
-        return found
+        states = torch.full_like(words, -1)
+        states[words >= 0] = self._state.states.to(states.dtype)
+        return states
 
     def set_states(self, words: Tensor, heads: Tensor, states: Tensor) -> None:
         """Begin at given states, shape ``(N, n)``, padded with -1."""
@@ -205,10 +205,10 @@ class TopicGibbs(Resumable):
             raise ValueError(
                 f"this is the state of a chain over {plural(len(state['states']), 'word')}, not {len(self._words)}"
             )
-        given = copied(state)
-        b, generator = given["b"].double().reshape(()), given["generator"].cpu()
-        self._state = TopicState(given["states"].int(), given["base"].double(), b, generator)
-        self.history = given["history"].tolist()
+        copies = copied(state)
+        b, generator = copies["b"].double().reshape(()), copies["generator"].cpu()
+        self._state = TopicState(copies["states"].int(), copies["base"].double(), b, generator)
+        self.history = copies["history"].tolist()
 
     # ------------------------------------------------------------------ inside
 
@@ -232,8 +232,8 @@ class TopicGibbs(Resumable):
         """Counts of states by parent, (V + 1, K), and by word, (V, K), K padded for compiled code."""
         if self._counted is None or self._counted[0] is not states:
             columns = topic_gibbs.padded(self.num_states)
-            found = count(self._parents, self._words, states, self.num_words, columns)
-            self._counted = states, found
+            counts = count(self._parents, self._words, states, self.num_words, columns)
+            self._counted = states, counts
         return self._counted[1]
 
     def _padded(self, base: Tensor) -> Tensor:
@@ -287,8 +287,8 @@ class TopicGibbs(Resumable):
 
     def _fingerprint(self) -> str:
         """A hash of the sentences, and of what the chain depends on."""
-        own = self.num_states, self.num_words, self.optimize_every, self.optimize_after, self.learn_beta, self._begun
-        digest = hashlib.sha256(f"{type(self).__name__}{own}".encode())
+        key = self.num_states, self.num_words, self.optimize_every, self.optimize_after, self.learn_beta, self._begun
+        digest = hashlib.sha256(f"{type(self).__name__}{key}".encode())
         for part in (self._parents, self._words):
             digest.update(part.numpy().tobytes())
         return digest.hexdigest()

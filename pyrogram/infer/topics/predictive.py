@@ -154,10 +154,9 @@ class SyntacticTopics:
             arcs = self.arc_scores(words[rows, :n], seen)[..., None]
             lengths = (words[rows] >= 0).sum(1)
             if decoder == "mbr":
-                found = projective.mbr(projective.marginals(arcs, None, lengths)[1], lengths)
+                heads[rows, :n] = projective.mbr(projective.marginals(arcs, None, lengths)[1], lengths)
             else:
-                found = projective.top_k(arcs, None, lengths)[0][0]
-            heads[rows, :n] = found
+                heads[rows, :n] = projective.top_k(arcs, None, lengths)[0][0]
         return heads
 
     def top_words(self, number: int = 10) -> Tensor:
@@ -167,8 +166,8 @@ class SyntacticTopics:
         Where a state has fewer words, the rest is -1.
         """
         counts, ids = self.by_word.T.sort(dim=1, descending=True, stable=True)
-        found: Tensor = ids[:, :number].masked_fill(counts[:, :number] == 0, -1)
-        return found
+        words: Tensor = ids[:, :number].masked_fill(counts[:, :number] == 0, -1)
+        return words
 
     def _checked(self, words: Tensor, states: Tensor | None) -> tuple[Tensor, Tensor | None]:
         check_words(words, self.num_words)

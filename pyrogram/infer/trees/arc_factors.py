@@ -71,7 +71,7 @@ class ArcFactors:
         with torch.no_grad():
             tried = self._stacked(tries, self.common)
             self._check_stack(tries, tried)
-        gained = {likelihood: found.new_zeros(()) for likelihood, found in tried.items()}
+        gained = {likelihood: log_probs.new_zeros(()) for likelihood, log_probs in tried.items()}
         bonuses = {}
         for name, site in self.sites.items():
             by_likelihood = self._gains(site)
@@ -86,8 +86,8 @@ class ArcFactors:
             if site.mask is not None and bool((bonus.detach() * ~_as_tensor(site.mask)[..., None, None]).any()):
                 raise ModelError(f"{self.caller} found that site {name!r} is masked where its likelihood is not")
             bonuses[name] = bonus.unflatten(-2, site.function.event_shape)
-        for likelihood, found in tried.items():
-            self._check_sum(likelihood, found, gained[likelihood])
+        for likelihood, log_probs in tried.items():
+            self._check_sum(likelihood, log_probs, gained[likelihood])
         return bonuses
 
     # ------------------------------------------------------------------ differences
@@ -100,13 +100,13 @@ class ArcFactors:
         changes = torch.cat([changes.new_tensor([[0, -1]]), changes])  # at first, none
         others = {name: other.labels for name, other in self.sites.items()}
 
-        def run(some: Tensor) -> LogProbs:
-            return self._stacked({**others, site.name: self._lifted(_changed(drawn, possible, some))}, site.dims)
+        def run(chunk: Tensor) -> LogProbs:
+            return self._stacked({**others, site.name: self._lifted(_changed(drawn, possible, chunk))}, site.dims)
 
         chunks = changes.split(max(1, self.heads_at_once // drawn.numel()))
         again = len(chunks) > 1 and torch.is_grad_enabled()  # for the gradient, so as not to keep every chunk
         runs = [checkpoint(run, c, use_reentrant=False) if again else run(c) for c in chunks]
-        found = {}
+        by_likelihood = {}
         for likelihood in runs[0]:
             log_probs = torch.cat([r[likelihood] for r in runs])
             if not bool(log_probs[0].detach().isfinite().all()):
@@ -116,22 +116,22 @@ class ArcFactors:
                 )
             gains = log_probs.new_zeros(words * L, *log_probs.shape[1:])
             gains = gains.index_copy(0, changes[1:, 0] * L + changes[1:, 1], log_probs[1:] - log_probs[0])
-            found[likelihood] = gains.movedim(0, -1).unflatten(-1, (words, L))
-        return found
+            by_likelihood[likelihood] = gains.movedim(0, -1).unflatten(-1, (words, L))
+        return by_likelihood
 
     # ------------------------------------------------------------------ runs of the model
 
     def _run(self, labels: Mapping[str, Tensor]) -> dict[str, Any]:
         """Sites after a tree, in a run with labels of shape ``(.., *site.labels.shape)``, and all else as before."""
         values = {name: x.unflatten(-1, self.sites[name].function.event_shape) for name, x in labels.items()}
-        with poutine.block(), poutine.trace() as recorded, _Given(self.first, values) as given:
+        with poutine.block(), poutine.trace() as recorded, _ReplayMessenger(self.first, values) as messenger:
             self.model()
-        after = recorded.trace.nodes.keys() - given.before
+        after = recorded.trace.nodes.keys() - messenger.before
         nodes = {name: node for name, node in recorded.trace.nodes.items() if name in after and _has_likelihood(node)}
         self.names.append(set(nodes))
         if self.names[-1] != self.names[0]:
-            some = sorted(self.names[-1] ^ self.names[0])
-            raise ModelError(f"{self.caller} needs the same sites for all trees, but only some trees have {some}")
+            names = sorted(self.names[-1] ^ self.names[0])
+            raise ModelError(f"{self.caller} needs the same sites for all trees, but only some trees have {names}")
         return nodes
 
     def _stacked(self, labels: Mapping[str, Tensor], kept: frozenset[int]) -> LogProbs:
@@ -148,7 +148,7 @@ class ArcFactors:
                 f"{self.caller} could not run the model on trees stacked in a dimension left of all plates: "
                 f"{type(error).__name__}; {_CURE}"
             ) from error
-        found = {}
+        log_probs = {}
         for name, node in nodes.items():
             depth = max(len(node["fn"].batch_shape), node["value"].dim() - node["fn"].event_dim)
             if depth > self.P:
@@ -161,8 +161,8 @@ class ArcFactors:
                             f"{self.caller} needs one scale for a tree and its likelihood, but that of site {name!r} "
                             f"is another one than that of {site.name!r}"
                         )
-                found[name] = _summed(log_prob, dims_of(node["cond_indep_stack"]) - kept)
-        return found
+                log_probs[name] = _summed(log_prob, dims_of(node["cond_indep_stack"]) - kept)
+        return log_probs
 
     def _lifted(self, labels: Tensor) -> Tensor:
         """A stack of labels, shape ``(stack, *batch, words)``, moved left of all plates."""
@@ -191,9 +191,9 @@ class ArcFactors:
 
     def _check_sum(self, likelihood: str, log_probs: Tensor, gained: Tensor) -> None:
         """Heads that differ in many places gain the sum of what each gains."""
-        found = _difference(log_probs, log_probs[:1])
-        if not _close(found, gained, log_probs):
-            off = float((found - gained).abs().nan_to_num(torch.inf).max())
+        difference = _difference(log_probs, log_probs[:1])
+        if not _close(difference, gained, log_probs):
+            off = float((difference - gained).abs().nan_to_num(torch.inf).max())
             raise ModelError(
                 f"{self.caller} needs a likelihood that is a sum over words and their heads (or states), but that of "
                 f"{likelihood!r} is off by {off:.3g} nats given {sorted(self.sites)}; SVI with Trace_ELBO and a guide "
@@ -201,7 +201,7 @@ class ArcFactors:
             )
 
 
-class _Given(Messenger):
+class _ReplayMessenger(Messenger):
     """Give every site and parameter the value that it had in a first run, and trees other ones.
 
     It also knows what handlers around the model have said: a second run that is to be hidden from them lacks them.
@@ -245,9 +245,9 @@ def _changed(labels: Tensor, possible: Tensor, changes: Tensor) -> Tensor:
     :param changes: words and labels, shape ``(copies, 2)``; a label of -1 changes nothing.
     """
     word, label = changes.reshape(-1, 2, *(1,) * labels.dim()).unbind(1)
-    here = torch.arange(labels.shape[-1], device=labels.device) == word
+    mask = torch.arange(labels.shape[-1], device=labels.device) == word
     allowed = possible[..., changes[:, 0], changes[:, 1]].movedim(-1, 0)[..., None]  # of no use where the label is -1
-    return torch.where(here & allowed & (label >= 0), label, labels)
+    return torch.where(mask & allowed & (label >= 0), label, labels)
 
 
 def _tries(site: TreeSite) -> Tensor:

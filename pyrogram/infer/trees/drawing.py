@@ -78,7 +78,7 @@ def infer_trees(
         for name, (latent, posterior) in run.trees.items():
             with latent.surroundings():
                 site(name, posterior, latent.reinterpreted)
-        if not run.met and not sentences.found:
+        if not run.met and not sentences.met:
             raise ValueError("infer_trees found no Sentence site and no latent site of trees in the model")
         return run.result
 
@@ -93,11 +93,11 @@ class _SentenceTrees(Messenger):
 
     def __init__(self, site: Callable[[str, Any, int], None]) -> None:
         super().__init__()
-        self.site, self.found = site, False
+        self.site, self.met = site, False
 
     def _pyro_post_sample(self, msg: Any) -> None:
         sentence = base_distribution(msg["fn"])
         if isinstance(sentence, Sentence):
-            self.found = True
+            self.met = True
             reinterpreted = len(sentence.batch_shape) - len(msg["fn"].batch_shape)
             self.site(f"{msg['name']}.tree", sentence.derivation(msg["value"]), reinterpreted)

@@ -53,8 +53,8 @@ class TreeSite:
     @property
     def tree(self) -> Tree:
         """The distribution without ``to_event``."""
-        found: Tree = base_distribution(self.function)
-        return found
+        tree: Tree = base_distribution(self.function)
+        return tree
 
     @property
     def reinterpreted(self) -> int:
@@ -75,16 +75,16 @@ class TreeSite:
         """Which labels words may have, as far as a label alone can tell, shape ``(*labels.shape, L)``."""
         tree = self.tree
         if isinstance(tree, StateSequence):
-            found = (tree.emissions() > -torch.inf) & (tree.words >= 0)[..., None]
+            allowed = (tree.emissions() > -torch.inf) & (tree.words >= 0)[..., None]
         else:
             arcs = tree.arc_scores.detach() > -torch.inf
-            found = (arcs.any(-1) if tree._arc_dims == 3 else arcs)[..., 1:].transpose(-1, -2)  # [word, head]
+            allowed = (arcs.any(-1) if tree._arc_dims == 3 else arcs)[..., 1:].transpose(-1, -2)  # [word, head]
             n = self.value.shape[-1]
             word, head = torch.arange(1, n + 1, device=arcs.device)[:, None], torch.arange(n + 1, device=arcs.device)
             length = tree.lengths[..., None, None]
-            found = found & (word <= length) & (head <= length) & (word != head)
-        L = found.shape[-1]
-        return found.expand(*self.value.shape, L).reshape(*self.labels.shape, L)
+            allowed = allowed & (word <= length) & (head <= length) & (word != head)
+        L = allowed.shape[-1]
+        return allowed.expand(*self.value.shape, L).reshape(*self.labels.shape, L)
 
     @contextmanager
     def surroundings(self) -> Iterator[None]:
@@ -109,8 +109,8 @@ class TreeSites(Messenger):
     def __init__(self, names: Collection[str] | None, caller: str) -> None:
         super().__init__()
         self.names, self.caller = names, caller
-        self.found: dict[str, TreeSite] = {}
-        self.given: set[str] = set()
+        self.latent: dict[str, TreeSite] = {}
+        self.conditioned: set[str] = set()
 
     def _pyro_sample(self, msg: Any) -> None:
         name, tree = msg["name"], base_distribution(msg["fn"])
@@ -119,7 +119,7 @@ class TreeSites(Messenger):
         if (self.names is not None and name not in self.names) or msg["infer"].get(GIVEN_ALL_ELSE):
             return
         if _is_given(msg):
-            self.given.add(name)
+            self.conditioned.add(name)
             return
         if not isinstance(tree, Tree) or len(tree.event_shape) != 1:  # a label for each word
             raise ModelError(
@@ -129,7 +129,7 @@ class TreeSites(Messenger):
         plates = tuple(plate for plate in msg["cond_indep_stack"] if plate.vectorized)
         value: Tensor = msg["fn"].sample()
         msg["value"], msg["done"], msg["stop"] = value, True, True
-        self.found[name] = TreeSite(name, msg["fn"], value, plates, msg["scale"], msg["mask"])
+        self.latent[name] = TreeSite(name, msg["fn"], value, plates, msg["scale"], msg["mask"])
 
 
 def dims_of(plates: Any) -> frozenset[int]:

@@ -92,12 +92,12 @@ def sum_out(model: Callable[[], Any], names: Collection[str] | None, caller: str
     """Run a model, sum out its latent trees, and add factors of what the sums gain over the trees drawn."""
     with poutine.trace() as recorded, TreeSites(names, caller) as sites:
         result = model()
-    for name in sites.given:  # so that the model has the same sites as without its values
+    for name in sites.conditioned:  # so that the model has the same sites as without its values
         pyro.factor(f"{name}.collapsed", torch.zeros(()))
     trees: dict[str, tuple[TreeSite, Tree]] = {}
-    if sites.found:
-        bonuses = ArcFactors(model, recorded.trace.nodes, sites.found, caller, heads_at_once).bonuses()
-        for name, site in sites.found.items():
+    if sites.latent:
+        bonuses = ArcFactors(model, recorded.trace.nodes, sites.latent, caller, heads_at_once).bonuses()
+        for name, site in sites.latent.items():
             posterior = site.tree.tilted(bonuses[name])
             gained = posterior.log_partition - site.tree.log_partition
             for _ in range(site.reinterpreted):
@@ -105,4 +105,4 @@ def sum_out(model: Callable[[], Any], names: Collection[str] | None, caller: str
             with site.surroundings():
                 pyro.factor(f"{name}.collapsed", gained)
             trees[name] = (site, posterior)
-    return Run(result, trees, sites.given | sites.found.keys())
+    return Run(result, trees, sites.conditioned | sites.latent.keys())
