@@ -90,6 +90,12 @@ class Bias:
                 )
         return found
 
+    @property
+    def detached(self) -> Bias:
+        """The same numbers, without a graph."""
+        events, parts = ({n: t.detach() for n, t in x.items()} for x in (self.events, self.parts))
+        return Bias(events, parts, self.told)
+
     def __add__(self, other: Bias) -> Bias:
         if not isinstance(other, Bias):
             return NotImplemented
@@ -111,6 +117,12 @@ class Bias:
     def __getitem__(self, sentences: Any) -> Bias:
         """The bias of some sentences: those of a subsampled plate, say."""
         return Bias(self.events, {kind: table[sentences] for kind, table in self.parts.items()}, self.told)
+
+    def has_same_parts(self, other: Bias | None) -> bool:
+        """Whether another one has the same nats of parts."""
+        if other is None or self.parts.keys() != other.parts.keys():
+            return other is self
+        return all(t is other.parts[kind] or torch.equal(t, other.parts[kind]) for kind, t in self.parts.items())
 
     @property
     def is_learnt(self) -> bool:

@@ -30,7 +30,7 @@ from pyrogram.blocks import Block
 from pyrogram.charts.checks import check_size, checked_words
 from pyrogram.event_map import by_block, joined, num_events
 from pyrogram.printable import plural
-from pyrogram.sentences import Sentences
+from pyrogram.sentences import Sentences, Structure
 
 __all__ = ["CollapsedUpdates", "CorpusCounts", "SentenceCounts", "Weights"]
 
@@ -87,6 +87,7 @@ class CollapsedUpdates:
         if words.dim() != 2:
             raise ValueError(f"words must have shape (N, n), one row for each sentence, not {tuple(words.shape)}")
         self.grammar = grammar
+        self._structure: Structure | None = grammar.structure or self.sentences.structure
         self.blocks: Mapping[str, Block] = grammar.blocks
         self._size = num_events(self.blocks)
 
@@ -259,10 +260,16 @@ class CollapsedUpdates:
 
     def _log_factors(self, trees: Tensor) -> Tensor:
         """Of parts of derivations, the sum of the logs of the factors that evidence has."""
-        if self.sentences.structure is None or not self.sentences.has_scores:
-            return torch.zeros((), dtype=torch.float64, device=self.words.device)
-        own = trees[self.sentences.is_informed]
-        return self.sentences.structure.log_factors(self._informed, own).sum().double()
+        zero = torch.zeros((), dtype=torch.float64, device=self.words.device)
+        if self._structure is None:
+            return zero
+        constant = self._structure.log_constants(self.words, trees)
+        total = zero if constant is None else constant.sum().double()
+        if self.sentences.has_scores:
+            some = self.sentences.is_informed
+            total = total + self._structure.log_factors(self._informed, trees[some]).sum().double()
+            total = total if constant is None else total - constant[some].sum().double()
+        return total
 
     @cached_property
     def _informed(self) -> Sentences:

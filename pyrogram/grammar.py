@@ -124,7 +124,7 @@ class Grammar(ABC):
         """
         if captured():
             return _traced_counts(self, log_weights, words_of(words))
-        checked_inputs(self, log_weights, words, shared=True)
+        checked_inputs(self, log_weights, words_of(words), shared=True)
         return counts_by_gradient(self.log_partition, log_weights, words)
 
     def _keep_nan(self, log_z: Tensor, log_weights: Mapping[str, Tensor]) -> Tensor:
@@ -184,11 +184,12 @@ class Grammar(ABC):
                 f"{type(self).__name__} takes no evidence; leave out known=, or use a DMV, an HMM, a CFG or a grammar "
                 "of your own, a RecursiveGrammar"
             )
-        found = Evidence(self.structure, parts if known is None else known)
+        evidence = Evidence(self.structure, parts if known is None else known, self.bias)
         if known is None or not parts:
-            return found
-        own = {kind: t + found.tables[kind] if kind in found.tables else t for kind, t in parts.items()}
-        return Evidence(self.structure, {**found.tables, **own})
+            return evidence
+        tables = evidence.tables
+        both = {kind: t + tables[kind] if kind in tables else t for kind, t in parts.items()}
+        return Evidence(self.structure, {**tables, **both}, self.bias)
 
     def sentences(self, words: Tensor | Sentences, known: Known | None = None) -> Sentences:
         """Words with what is known of their derivations, which methods take in the place of words.
@@ -199,6 +200,11 @@ class Grammar(ABC):
         :raises NotImplementedError: if this grammar takes no evidence.
         """
         if isinstance(words, Sentences) and words.known:
+            if self.bias.parts and not self.bias.has_same_parts(words.bias):
+                raise ValueError(
+                    "these sentences were made by another grammar and lack the nats of parts of this one's bias; make "
+                    "them by its own sentences(words, known)"
+                )
             return words
         evidence, words = self.evidence(known), checked_words(words_of(words), self.num_words)
         return Sentences.of(words) if evidence is None else evidence.on(words)
@@ -239,6 +245,8 @@ class Grammar(ABC):
 
     def biased(self, log_weights: Mapping[str, Tensor]) -> Weights:
         """Log weights with the nats of their events added, shape ``(*batch, *block.shape)`` by block."""
+        if not self.nats:
+            return dict(log_weights)
         check_blocks(self, log_weights, "log_weights")
         return {n: w + self.nats[n].to(w) if n in self.nats else w for n, w in log_weights.items()}
 
@@ -255,9 +263,8 @@ class Grammar(ABC):
         """For pickles and deep copies, whose bias is values: no graph goes along."""
         if not self.is_tilted:
             return self.__dict__
-        events, parts = ({n: t.detach() for n, t in x.items()} for x in (self.bias.events, self.bias.parts))
         nats = {n: t.detach() for n, t in self.nats.items()}
-        return {**self.__dict__, "bias": Bias(events, parts, self.bias.told), "nats": nats}
+        return {**self.__dict__, "bias": self.bias.detached, "nats": nats}
 
     # ------------------------------------------------------------------ draws and starts
 
@@ -493,7 +500,7 @@ def _sum_of_sentences(by_part: Callable[..., Any], traced: Callable[..., Any]) -
                 if not words.known:
                     words = words.words
                 elif self.structure is not None:
-                    return by_part(self, method, log_weights, words)
+                    return by_part(self, method, log_weights, words.again)
             return method(self, log_weights, words, **options)
 
         return either
@@ -520,7 +527,7 @@ def _law_of_sentences(method: Callable[..., Any]) -> Callable[..., Any]:
             if not words.known:
                 words = words.words
             elif self.structure is not None:
-                log_weights = logarithms(weights, log_weights)
+                log_weights, words = logarithms(weights, log_weights), words.again
                 checked_inputs(self, log_weights, words.words)
                 law = method(self, None, words.words, log_weights=log_weights, evidence=words.factors)
                 return self.structure.law(law, words)
@@ -667,11 +674,15 @@ def checked_inputs(
 ) -> Tensor:
     """Words as int64, once they and the shapes of the log weights are known to be right: charts read no further.
 
+    :param words: what is known of sentences, if anything, must come otherwise: this would lose it.
     :param shared: whether there must be one grammar, and words of shape ``(N, n)``.
+    :raises TypeError: for sentences of which something is known.
     :raises ValueError: if a block is missing or has another shape, if a sentence is not words and then padding, or if
         words are on another device.
     """
     batches = check_blocks(grammar, log_weights, "log_weights")
+    if isinstance(words, Sentences) and words.known:
+        raise TypeError("this takes words, and what is known of them as evidence=, not sentences; take sentences.words")
     words = checked_words(words_of(words), grammar.num_words)
     for name in grammar.blocks:
         if (device := log_weights[name].device) != words.device:

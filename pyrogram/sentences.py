@@ -14,13 +14,14 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
+from pyrogram.bias import Bias
 from pyrogram.blocks import Block
 from pyrogram.charts.checks import broadcast_shapes
 from pyrogram.event_map import by_block, joined, num_events
@@ -103,6 +104,10 @@ class Structure(ABC):
     def log_factors(self, sentences: Sentences, derivations: Tensor) -> Tensor:
         """The logs of the factors of derivations, shape ``(N,)``; -inf for what is none of the words, or forbidden."""
 
+    def log_constants(self, words: Tensor, derivations: Tensor) -> Tensor | None:
+        """The logs of the factors that derivations have whatever is known, shape ``(N,)``; None: they have none."""
+        return None
+
     # ------------------------------------------------------------------ derivations as rows of events
 
     def length(self, n: int) -> int:
@@ -152,10 +157,11 @@ class Evidence:
 
     :param structure: of the grammar's derivations.
     :param known: a tensor of the first kind, or tensors by kind.
+    :param bias: whose nats of parts are among what is known.
     """
 
-    def __init__(self, structure: Structure, known: Known) -> None:
-        self.structure = structure
+    def __init__(self, structure: Structure, known: Known, bias: Bias | None = None) -> None:
+        self.structure, self.bias = structure, bias
         dims = structure.kinds(known)
         tables = {next(iter(dims)): known} if isinstance(known, Tensor) else known
         if not isinstance(tables, Mapping) or not tables or not all(isinstance(t, Tensor) for t in tables.values()):
@@ -175,7 +181,8 @@ class Evidence:
         """Evidence by kind, shape ``(*batch_shape, ...)``."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "tables": {kind: t.detach() for kind, t in self.tables.items()}}
+        bias = None if self.bias is None else self.bias.detached
+        return {**self.__dict__, "tables": {kind: t.detach() for kind, t in self.tables.items()}, "bias": bias}
 
     def on(self, words: Tensor) -> Sentences:
         """Sentences with this evidence.
@@ -200,7 +207,7 @@ class Evidence:
         known = {k: t.to(words.device).expand(*batch, *t.shape[dims:]) for k, t in self.tables.items()}
         words = words.expand(*batch, n)
         self.structure.check_words(words, known)
-        return Sentences(words, known, self.structure)
+        return Sentences(words, known, self.structure, self.bias)
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,11 +217,28 @@ class Sentences:
     :param words: shape ``(*batch, n)``, int64, padded with -1.
     :param known: evidence by kind, shape ``(*batch, ...)``; without any, nothing is known.
     :param structure: of the derivations; None if nothing is known.
+    :param bias: whose nats of parts are among what is known.
     """
 
     words: Tensor
     known: Mapping[str, Tensor]
     structure: Structure | None = None
+    bias: Bias | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is made again, and without a graph."""
+        known, bias = {kind: t.detach() for kind, t in self.known.items()}, self.bias
+        return {
+            "words": self.words,
+            "known": known,
+            "structure": self.structure,
+            "bias": None if bias is None else bias.detached,
+        }
+
+    @property
+    def again(self) -> Sentences:
+        """The same; where what is known is learnt, without what was made of it: a graph is good for one pass."""
+        return replace(self) if self.is_learnt else self
 
     @staticmethod
     def of(words: Tensor | Sentences) -> Sentences:
@@ -241,7 +265,7 @@ class Sentences:
         return self._of({kind: flatten(table) for kind, table in self.known.items()}, flatten(self.words))
 
     def _of(self, known: Mapping[str, Tensor], words: Tensor) -> Sentences:
-        return Sentences(words.contiguous(), known, self.structure)
+        return Sentences(words.contiguous(), known, self.structure, self.bias)
 
     @property
     def digest(self) -> str:

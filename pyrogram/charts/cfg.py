@@ -203,7 +203,8 @@ def _run(
             log_z[batch.place] = batch.log_z(weights)
         else:
             own = None if scale is None else scale[batch.place]
-            log_z[batch.place] = batch.add_counts(weights, own, counts[batch.place] if mode == ROWS else counts)
+            into = counts[batch.place] if mode == ROWS else counts
+            log_z[batch.place] = batch.add_counts(weights, own, into, by_sentence=mode == ROWS)
     found = torch.from_numpy(counts).to(log_weights)
     return torch.from_numpy(log_z).to(log_weights), found if mode == ROWS else found[0]
 

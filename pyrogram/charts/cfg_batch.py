@@ -232,13 +232,14 @@ class Batch:
         """Log Z (B,)."""
         return self.sums.program.log_counts(self.sentences(weights), counts=False)[0]
 
-    def add_counts(self, weights: Numbers, scale: Numbers | None, total: Numbers) -> Numbers:
+    def add_counts(
+        self, weights: Numbers, scale: Numbers | None, total: Numbers, *, by_sentence: bool = False
+    ) -> Numbers:
         """Log Z (B,); expected counts of events are added to ``total``, (1, R), or by sentence, (B, R).
 
         :param scale: what the counts of each sentence are multiplied by, shape (B,).
         """
         rows, width = total.shape
-        by_sentence = rows == len(self.matches)
         given = self.sentences(weights)
         if self.matches.forbidden is not None and self.form.has_x:
             given = given.with_constants({"bonus.X": self._factors})

@@ -244,7 +244,8 @@ class LatentAnnotations(Grammar):
             raise ValueError(f"threshold must be in 0 .. 1, not {threshold}")
         sentences = checked_words(sentences, self.cfg.num_words)
         given = self.cfg.weights if base_weights is None else base_weights
-        fine = np.ascontiguousarray(weights[BLOCK].detach().cpu().double().numpy())
+        tilted = weights[BLOCK] * self.nats[BLOCK].exp() if self.nats else weights[BLOCK]
+        fine = np.ascontiguousarray(tilted.detach().cpu().double().numpy())
         coarse = self._means(fine) if given is None else given[BLOCK].detach().cpu().double().numpy()
         if not (coarse > 0).all():
             raise ValueError("base_weights must be positive, for what they forbid is pruned; smooth them")

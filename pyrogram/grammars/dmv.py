@@ -114,7 +114,8 @@ class DMV(Grammar):
 
     def scores(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Tensor]:
         """Scores of arcs ``(*batch, n+1, n+1, S)`` and stops ``(*batch, n+1, 2, S)``; see :mod:`pyrogram.charts`."""
-        root, attach, stop = (log_weights[name] for name in self.blocks)
+        tilted = self.biased(log_weights)
+        root, attach, stop = (tilted[name] for name in self.blocks)
         return chart.scores(root, attach, stop, words, self.valence_attach)
 
     def rows_of(self, words: Any, heads: Any) -> Any:

@@ -229,6 +229,11 @@ class RecursiveGrammar(Grammar):
     ) -> tuple[Given, torch.Size]:
         """What programs are run on, and the batch shape; see :meth:`flat`."""
         words = checked_inputs(self, log_weights, words)
+        if self.bias.parts:
+            raise NotImplementedError(
+                "nats of parts are not taken along here; give them as evidence= to the grammar without them, or take "
+                "derivation(..)"
+            )
         batch = broadcast_shapes(words.shape[:-1], self._batch(log_weights))
         tables = self._tables(self.flat(log_weights, batch, own=own))
         return self._sums.given(tables, self._flat_words(words, batch)), batch
@@ -289,9 +294,11 @@ class RecursiveGrammar(Grammar):
     def flat(self, log_weights: Mapping[str, Tensor], batch: torch.Size, *, own: bool = False) -> Weights:
         """Log weights of each of the B sentences of a batch, ``(B, *block.shape)``; ``(1, *block.shape)`` if shared.
 
+        Those of a tilted grammar have its nats.
+
         :param own: ``(B, *block.shape)``, even if they are shared.
         """
-        found = {}
+        found, log_weights = {}, self.biased(log_weights)
         for name, block in self.blocks.items():
             w = log_weights[name]
             if w.dim() == len(block.shape):

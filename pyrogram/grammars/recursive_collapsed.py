@@ -145,7 +145,8 @@ class RecursiveUpdates(CollapsedUpdates):
 
     def __init__(self, grammar: Grammar, plan: Plan) -> None:
         super().__init__(grammar, plan.sentences)
-        self.plan, self._structure, self._counted = plan, plan.structure, plan.numbering.counted
+        self.plan, self._counted = plan, plan.numbering.counted
+        self._structure: Structure = plan.structure
         corpus = Corpus(
             *(plan.numbering.shapes, self.words.numpy(), plan.sizes, plan.lists),
             renumbered=self._counted,

@@ -195,7 +195,8 @@ class SparseDMV(DMV):
 
     def _doubles(self, log_weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Log weights of what is one arc, and of stops; sums over a corpus want float64."""
-        root, attach, stop = (log_weights[name].double() for name in self.blocks)
+        tilted = self.biased(log_weights)
+        root, attach, stop = (tilted[name].double() for name in self.blocks)
         return torch.cat([root, attach, root.new_zeros(1)]), stop[None]
 
     def log_partition(
@@ -262,7 +263,8 @@ class SparseDMV(DMV):
         return heads
 
     def scores(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Tensor]:
-        root, attach, stop = (log_weights[name] for name in self.blocks)
+        tilted = self.biased(log_weights)
+        root, attach, stop = (tilted[name] for name in self.blocks)
         V, S, n = self.num_tags, self.num_valences, words.shape[-1]
         batch = broadcast_shapes(root.shape[:-1], attach.shape[:-1], stop.shape[:-4], words.shape[:-1])
         nothing = root.new_zeros(1)

@@ -170,11 +170,15 @@ class Heads(ChoiceStructure):
         return is_tree(derivations) & (lengths_of(derivations) == lengths_of(words))
 
     def log_factors(self, sentences: Sentences, derivations: Tensor) -> Tensor:
-        found, own = super().log_factors(sentences, derivations), self.grammar.log_parts(sentences.words)
-        if own is None:
-            return found
-        of_arcs = self.by_choice(own).gather(-1, derivations.clamp_min(0)[..., None])[..., 0]
-        return found + torch.where(derivations >= 0, of_arcs, 0.0).sum(-1)
+        logs, constant = super().log_factors(sentences, derivations), self.log_constants(sentences.words, derivations)
+        return logs if constant is None else logs + constant
+
+    def log_constants(self, words: Tensor, derivations: Tensor) -> Tensor | None:
+        arcs = self.grammar.log_parts(words)
+        if arcs is None:
+            return None
+        chosen = self.by_choice(arcs).gather(-1, derivations.clamp_min(0)[..., None])[..., 0]
+        return torch.where(derivations >= 0, chosen, 0.0).sum(-1)
 
     # ------------------------------------------------------------------ events
 

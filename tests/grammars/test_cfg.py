@@ -299,3 +299,16 @@ def test_sentences_broadcast_against_weights() -> None:
     for s, b in itertools.product(range(3), range(2)):
         single = grammar.log_partition({"rules": logs[s, 0]}, words[b])
         torch.testing.assert_close(crossed[s, b], single)
+
+
+def test_the_gradient_of_one_sentence_in_float32() -> None:
+    """Alone, without a batch, and as the only one of its length."""
+    grammar = CFG([("S", ("S", "S")), ("S", ("a",)), ("S", ("b",))])
+    words = torch.tensor([[0, 1, 0, 1, 1, 0], [1, -1, -1, -1, -1, -1]])
+    for sentences in (words[0], words[:1], words):
+        leaf = torch.tensor([0.3, 0.4, 0.3], dtype=torch.float32).log().requires_grad_()
+        log_z = grammar.log_partition({"rules": leaf}, sentences)
+        (found,) = torch.autograd.grad(log_z.sum(), leaf)
+        rows = sentences.reshape(-1, sentences.shape[-1])
+        expected = grammar.expected_counts({"rules": leaf.detach().double()}, rows)[1]["rules"]
+        torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-5)

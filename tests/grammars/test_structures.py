@@ -2,14 +2,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Derivations of each grammar as rows of events, and the factors that evidence has for them, one after the other."""
 
+import copy
 import math
+import pickle
+from typing import Any
 
 import pytest
 import torch
 from evidence_sums import CASES
+from own_grammars import tied
 
 from pyrogram.distributions import Sentence
 from pyrogram.event_map import joined, num_events
+from pyrogram.grammars import SparseDMV
+from pyrogram.grammars.recursive_collapsed import RecursiveUpdates
+from pyrogram.infer.model.mixture import MixtureGrammar
 from pyrogram.sentences import Sentences
 
 every_case = pytest.mark.parametrize("name", CASES)
@@ -79,3 +86,59 @@ def test_how_much_is_known(name: str) -> None:
     for b in parts.plain.tolist():
         words = case.words[b : b + 1]
         torch.testing.assert_close(expected[b : b + 1], case.grammar.log_partition(logs, words), rtol=1e-10, atol=0)
+
+
+def test_what_is_learnt_is_summed_again() -> None:
+    """Sentences may be kept while their scores learn: a graph is good for one backward pass."""
+    case = CASES["DMV both"]()
+    assert isinstance(case.known, dict)
+    scores = case.known["arc_scores"].clone().requires_grad_()
+    given = case.grammar.sentences(case.words, {**case.known, "arc_scores": scores})
+    logs = {n: w.log() for n, w in case.weights().items()}
+    gradients = []
+    for _ in range(2):
+        log_z = case.grammar.log_partition(logs, given)
+        gradients += torch.autograd.grad(log_z[log_z > -math.inf].sum(), scores)
+        with torch.no_grad():
+            scores += 0.1
+    assert not torch.equal(*gradients) or bool((gradients[0] > 0).any())
+    other = Sentence(case.grammar, case.weights(), known={**case.known, "arc_scores": scores.detach()})
+    torch.testing.assert_close(case.grammar.log_partition(logs, given).detach(), other.log_prob(case.words))
+    assert not copy.deepcopy(given).is_learnt and not pickle.loads(pickle.dumps(given)).is_learnt
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_unseen_pairs_have_factors_whatever_is_known(known: bool) -> None:
+    """Of a grammar of few pairs, in the log joint of samplers: by the trees of sentences that are known or not."""
+    grammar = SparseDMV.of(torch.tensor([[0, 1], [1, 2]]), num_tags=4)
+    words = torch.tensor([[0, 2, 3], [1, 2, 0], [3, 1, -1]])
+    scores = torch.randn(3, 4, 4, generator=torch.Generator().manual_seed(0))
+    scores[1:] = 0.0
+    given = grammar.sentences(words, {"arc_scores": scores} if known else None)
+    weights = {n: b.uniform(torch.ones(())) for n, b in grammar.blocks.items()}
+    trees = grammar.derivation(weights, words).sample()
+    zeros = {n: torch.zeros(b.shape) for n, b in grammar.blocks.items()}
+    expected = torch.zeros(())
+    for b, row in enumerate(words):  # the joint of a tree, its weights left out
+        law = grammar.derivation(zeros, row, log_weights=zeros)
+        expected += law.log_prob(trees[b]) + law.log_partition
+        if known:
+            expected += sum(scores[b, h, j + 1] for j, h in enumerate(trees[b].tolist()) if h >= 0)
+    assert float(grammar.collapsed_updates(given).log_tilt(trees)) == pytest.approx(float(expected), abs=1e-9)
+
+
+@pytest.mark.parametrize("tie", [False, True])
+@pytest.mark.parametrize("name", ["DMV both", "HMM both"])
+def test_factors_of_derivations_of_a_mixture(name: str, tie: bool) -> None:
+    """Those of the derivations, whatever their components; in compiled sweeps."""
+    case = CASES[name]()
+    possible = case.grammar.sentences(case.words, case.known)
+    weights = case.weights()
+    keep = Sentence(case.grammar, weights, known=case.known).log_prob(case.words) > -math.inf
+    grammar: Any = MixtureGrammar(case.grammar, "k", 2)
+    updates = (tied(grammar) if tie else grammar).collapsed_updates(possible[keep])
+    assert isinstance(updates, RecursiveUpdates)
+    trees = updates.draw({n: b.uniform(torch.ones(())).log() for n, b in updates.blocks.items()})
+    rows = [[x for x in row if x >= 0] for row in trees[:, 1:].tolist()]
+    expected = sum(case.bonus(b, row) for b, row in zip(keep.nonzero()[:, 0].tolist(), rows, strict=True))
+    assert float(updates.log_tilt(trees)) == pytest.approx(expected, abs=1e-9)

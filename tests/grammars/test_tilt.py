@@ -19,7 +19,7 @@ from torch import Tensor
 from pyrogram import DMV, HMM, Bias
 from pyrogram.distributions import Sentence
 from pyrogram.grammar import Block, Grammar
-from pyrogram.grammars import RecursiveGrammar, TensorPCFG
+from pyrogram.grammars import DistanceDMV, RecursiveGrammar, SparseDMV, TensorPCFG
 from pyrogram.testing import GRAMMAR_CHECKS, GrammarCase
 
 
@@ -341,3 +341,52 @@ def test_refusals(bias: Any, error: type[Exception], message: str) -> None:
     grammar, weights, words = GRAMMARS["DMV"]()
     with pytest.raises(error, match=message):
         Sentence(grammar.tilted(bias), weights).log_prob(words)
+
+
+#: Methods that take log weights by block and words, beside those that all grammars have.
+OTHERS: dict[str, tuple[Callable[[], Any], list[Callable[[Any, Any, Tensor], Any]]]] = {
+    "distances": (
+        lambda: DistanceDMV(2),
+        [
+            lambda g, logs, words: g.arc_marginals(logs, words),
+            lambda g, logs, words: g.mbr_heads(logs, words).float(),
+            lambda g, logs, words: g.item_counts(logs, words, "RC")["RC"],
+            lambda g, logs, words: g.sentence_counts(logs, words)[1]["attach"],
+            lambda g, logs, words: g.best(g.flat(logs, words.shape[:1]), words, 2)[0],
+        ],
+    ),
+    "DMV": (lambda: DMV(2), [lambda g, logs, words: g.scores(logs, words)[0]]),
+    "pairs": (lambda: SparseDMV.of(small_grammars.WORDS), [lambda g, logs, words: g.scores(logs, words)[0]]),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_no_method_forgets_the_tilt(name: str) -> None:
+    make, methods = OTHERS[name]
+    grammar, words = make(), small_grammars.WORDS
+    nats = {n: t.clamp_min(-3.0) for n, t in random_nats(grammar).items()}
+    logs = {n: w.double().log() for n, w in grammar.initial_weights(words, "random", seed=1).items()}
+    biased = {n: w + nats[n] if n in nats else w for n, w in logs.items()}
+    for method in methods:
+        found = method(grammar.tilted(nats), logs, words)
+        torch.testing.assert_close(found, method(grammar, biased, words), rtol=1e-10, atol=1e-12)
+
+
+def test_nats_of_parts_are_not_lost() -> None:
+    """Sentences of another grammar lack them, and methods without evidence of their own refuse them."""
+    grammar, weights, words = GRAMMARS["DMV"]()
+    arcs = torch.randn(2, 4, 4, generator=torch.Generator().manual_seed(0))
+    tilted, logs = grammar.tilted({"arc_scores": arcs}), {n: w.log() for n, w in weights.items()}
+    heads = torch.tensor([[-1, 0, -1], [-1, -1, -1]])
+    expected = Sentence(tilted, weights, known=heads).log_prob(words)
+    torch.testing.assert_close(tilted.log_partition(logs, tilted.sentences(words, heads)), expected)
+    again = pickle.loads(pickle.dumps(tilted)).sentences(words, heads)
+    torch.testing.assert_close(tilted.log_partition(logs, again), expected)
+    for sentences in (grammar.sentences(words, heads), tilted.tilted({"arc_scores": arcs}).sentences(words)):
+        with pytest.raises(ValueError, match="made by another grammar and lack the nats of parts"):
+            tilted.log_partition(logs, sentences)
+    own: Any = DistanceDMV(2).tilted({"RC": torch.zeros(2, 4, 4)})
+    with pytest.raises(NotImplementedError, match="nats of parts are not taken along here"):
+        own.item_counts({n: torch.zeros(b.shape) for n, b in own.blocks.items()}, words, "RC")
+    with pytest.raises(TypeError, match="this takes words, and what is known of them as evidence="):
+        own.base.item_counts({n: torch.zeros(b.shape) for n, b in own.blocks.items()}, own.sentences(words), "RC")

@@ -14,6 +14,7 @@ from pyrogram import CFG, DMV, HMM, Grammar
 from pyrogram.collapsed import CorpusCounts
 from pyrogram.infer import TreeHastings
 from pyrogram.models.dirichlet import dirichlet
+from pyrogram.sentences import Sentences, words_of
 
 ALPHA = 0.3
 
@@ -143,8 +144,16 @@ def test_a_step_leaves_the_posterior_invariant(
 
 
 class Flat(TreeHastings):
-    def proposal(self, grammar: Grammar, words: Tensor, log_weights: Any) -> Any:
+    def proposal(self, grammar: Grammar, words: Tensor | Sentences, log_weights: Any) -> Any:
         return flat(grammar, words, log_weights)
+
+
+class OfLengths(TreeHastings):
+    """It reads the words, and proposes with what is known of their trees."""
+
+    def proposal(self, grammar: Grammar, words: Tensor | Sentences, log_weights: Any) -> Any:
+        longest = int((words_of(words) >= 0).sum(-1).max())
+        return grammar.derivation(None, words, log_weights={n: w / longest for n, w in log_weights.items()})
 
 
 def test_a_chain_with_a_proposal_of_ones_own() -> None:
@@ -159,4 +168,5 @@ def test_a_chain_with_a_proposal_of_ones_own() -> None:
     chain = run(Flat)
     assert 0 < chain.acceptance < 1 and chain.history != run(TreeHastings).history
     assert (chain.trees() == run(Flat).trees()).all()
-    assert run(Flat, known=known).marginals()[1, 2, [1, 3]].tolist() == [1.0, 1.0]
+    for kind in (Flat, OfLengths):
+        assert run(kind, known=known).marginals()[1, 2, [1, 3]].tolist() == [1.0, 1.0]

@@ -13,6 +13,7 @@ from torch import Tensor
 from pyrogram.grammar import Grammar, Weights
 from pyrogram.infer.model.collapsed import make_corpus_counts
 from pyrogram.infer.running.state import copied
+from pyrogram.sentences import Sentences
 from pyrogram.tree_statistics import Statistics
 
 from .base import TreeSampler
@@ -92,7 +93,7 @@ class TreeHastings(TreeSampler):
         start, sweeps = self.annealing
         return float(start ** max(0.0, 1 - sweep / sweeps))
 
-    def proposal(self, grammar: Grammar, words: Tensor, log_weights: Weights) -> TorchDistribution:
+    def proposal(self, grammar: Grammar, words: Tensor | Sentences, log_weights: Weights) -> TorchDistribution:
         """What new derivations of a batch of sentences are proposed from; override it in a subclass.
 
         The chain leaves P(t | x, α) invariant for any distribution that depends on these arguments alone, which know
@@ -100,7 +101,8 @@ class TreeHastings(TreeSampler):
         Sweeps with a proposal of one's own are in plain torch, not in compiled code.
 
         :param grammar: the grammar of the sentences: with their evidence, and tilted, if the model is.
-        :param words: of the batch, shape ``(B, n)``.
+        :param words: of the batch, shape ``(B, n)``; where something is known of the sentences, :class:`.Sentences`,
+            whose ``words`` these are.
         :param log_weights: by block, shape ``block.shape``: (f + α) / sum (f + α), f the counts of the sentences
             outside of the batch, or weights that are given; divided by the temperature.
         :returns: a distribution of batch shape ``(B,)`` over derivations, as those of ``grammar.derivation``: it has
