@@ -22,7 +22,7 @@ from pathlib import Path
 import torch
 
 from pyrogram.charts import cfg, hmm, projective
-from pyrogram.grammars import CFG, DMV
+from pyrogram.grammars import CFG, DMV, HMM
 from pyrogram.recursion import Recursion
 from pyrogram.recursion.emit.plan import plan_of
 from pyrogram.recursion.rules.lowering import lower
@@ -154,16 +154,18 @@ def symbols(n: int, count: int, speed: float, rounds: int, device: torch.device)
         tables = [
             torch.randn(*shape, device=device).double() for shape in ((states,), (states, states + 1), (states, 99))
         ]
-        words = torch.randint(99, (count, n), device=device)
+        words, grammar = torch.randint(99, (count, n), device=device), HMM(states, 99)
         few, on_cpu = words[: max(64, count // 64)], words[: max(64, count // 128)].cpu()
-        there = [t.cpu() for t in tables]
+        logs = dict(zip(grammar.blocks, tables, strict=True))
+        there = {name: t.cpu() for name, t in logs.items()}
+        batch = [t[None] for t in tables]
         yield row(
             f"HMM, {states} states | {n} | torch.float64",
             None,
             (n, count, 8, speed, rounds),
-            lambda tables=tables, words=words: hmm.expected_counts(*tables, words),
-            (len(few), lambda tables=tables, few=few: hmm.expected_counts(*tables, few, engine="torch")),
-            (len(on_cpu), lambda there=there, on_cpu=on_cpu: hmm.expected_counts(*there, on_cpu)),
+            lambda grammar=grammar, logs=logs, words=words: grammar.expected_counts(logs, words),
+            (len(few), lambda batch=batch, few=few: hmm.posteriors(*batch, few, engine="torch")),
+            (len(on_cpu), lambda grammar=grammar, there=there, w=on_cpu: grammar.expected_counts(there, w)),
         )
     grammar, generator = lists_of_rules(), torch.Generator().manual_seed(0)
     words = torch.randint(5, (count // 8, n), generator=generator)

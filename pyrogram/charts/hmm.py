@@ -21,12 +21,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pyrogram.recursion.emit.sentences import Numbers
 from pyrogram.recursion.emit.traces import Trace
 from pyrogram.recursion.rules.pages import recursion
-from pyrogram.recursion.run.on_tensors import Given, TensorProgram, factors_of
+from pyrogram.recursion.run.on_tensors import Given, TensorProgram
 
-from .checks import check_sentence_weights, check_size, checked_words, keep_nan, lengths_of_checked
+from .checks import check_size, checked_words, keep_nan, lengths_of_checked
 from .projective import Engine, by_torch
 
 _STATES: Trace = {"emission": (0, 1, 0)}  # a state sequence is made of these numbers
@@ -95,43 +94,6 @@ def posteriors(
     log_z, found = program(by_word=False).marginals(given, by_sentence=True, by_torch=_by_torch(tables, engine))
     moves = torch.cat([found["transition"], found["end"]], -1)
     return _keep_nan(log_z, tables), moves, found["emission"][:, 1:]
-
-
-def expected_counts(
-    initial: Float[Tensor, "K"],
-    transition: Float[Tensor, "K K+1"],
-    emission: Float[Tensor, "K V"],
-    words: Int[Tensor, "B n"],
-    sentence_weights: Float[Tensor, "B"] | None = None,
-    *,
-    bonus: Float[Tensor, "B n K"] | None = None,
-    factors: Numbers | None = None,
-    engine: Engine | None = None,
-) -> tuple[Float[Tensor, "B"], Float[Tensor, "K"], Float[Tensor, "K K+1"], Float[Tensor, "K V"]]:
-    """log Z of each sentence and the weighted sum of the expected counts of all, without a graph.
-
-    Sentences without any state sequence have log Z = -inf and count nothing.
-
-    :param factors: of the bonus, made once for many calls, see :func:`factors_of_states`.
-    """
-    tables = initial[None].detach(), transition[None].detach(), emission[None].detach()
-    words = _checked(tables, words)
-    check_sentence_weights(sentence_weights, len(words))
-    if _by_torch(tables, engine):
-        log_z, moves, states = posteriors(*tables, words, bonus=bonus, engine="torch")
-        if sentence_weights is not None:
-            moves, states = moves * sentence_weights[:, None, None], states * sentence_weights[:, None, None]
-        return log_z, states[:, 0].sum(0), moves.sum(0), emission_counts(states, words, emission.shape[-1]).sum(0)
-    given = prepare(*tables, words, bonus if factors is None else None)
-    constants = {} if factors is None else {"bonus": factors}
-    log_z, found = program(evidence=bonus is not None).log_counts(given, sentence_weights, constants=constants)
-    moves = torch.cat([found["transition"][0], found["end"][0]], -1)
-    return _keep_nan(log_z, tables), found["initial"][0], moves, found["emission"][0]
-
-
-def factors_of_states(bonus: Float[Tensor, "B n K"], dtype: torch.dtype) -> Numbers | None:
-    """Factors for the state of each word, as compiled code takes them with tables of a type; None if it does not."""
-    return factors_of(from_one(bonus), dtype)
 
 
 def sample(

@@ -8,6 +8,7 @@ import math
 import pytest
 import torch
 
+from pyrogram import HMM
 from pyrogram.charts import hmm
 from pyrogram.testing import chi_square
 
@@ -88,27 +89,30 @@ def test_one_table_of_each_sentence_and_two_of_all(mixed, engine):
         torch.testing.assert_close(gradient, count if len(t) > 1 else count.sum(0, keepdim=True))
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+def summed(given, words):
+    """log Z and expected counts of all sentences."""
+    grammar = HMM(given[0].shape[-1], given[2].shape[-1])
+    log_z, by_block = grammar.expected_counts(dict(zip(grammar.blocks, (t[0] for t in given), strict=True)), words)
+    return log_z, *by_block.values()
+
+
 @pytest.mark.parametrize("scale", [1.0, 400.0])
-def test_weighted_counts(engine, scale):
-    given, weights = tables(scale=scale), torch.tensor([0.5, 2.0, -1.0, 3.0])
-    log_z, *found = hmm.expected_counts(*(t[0] for t in given), WORDS, weights, engine=engine)
+def test_counts_of_many_sentences(scale):
+    given = tables(scale=scale)
+    log_z, *found = summed(given, WORDS)
     expected_log_z, moves, states = enumerated(given, WORDS)
     torch.testing.assert_close(log_z, expected_log_z)
-    emitted = torch.zeros(K, V)
-    for b, t in (WORDS >= 0).nonzero().tolist():
-        emitted[:, WORDS[b, t]] += weights[b] * states[b, t]
-    torch.testing.assert_close(found[0], (weights[:, None] * states[:, 0]).sum(0))
-    torch.testing.assert_close(found[1], (weights[:, None, None] * moves).sum(0))
-    torch.testing.assert_close(found[2], emitted)
+    expected = states[:, 0], moves, hmm.emission_counts(states, WORDS, V)
+    for f, e in zip(found, expected, strict=True):
+        torch.testing.assert_close(f, e.sum(0))
 
 
 def test_impossible_sentences_spoil_no_others():
     given = tables()
     given[2][:, :, 3] = -torch.inf  # sentences 0 and 2
-    log_z, *found = hmm.expected_counts(*(t[0] for t in given), WORDS)
+    log_z, *found = summed(given, WORDS)
     assert log_z[[0, 2]].tolist() == [-math.inf, -math.inf]
-    _, *expected = hmm.expected_counts(*(t[0] for t in given), WORDS[[1, 3]])
+    _, *expected = summed(given, WORDS[[1, 3]])
     for f, e in zip(found, expected, strict=True):
         torch.testing.assert_close(f, e)
 
@@ -168,14 +172,14 @@ def test_nothing_to_draw():
 
 
 def test_counts_do_not_depend_on_threads():
-    given = [t[0] for t in tables()]
+    given = tables()
     words = torch.randint(V, (4000, 30))
     threads = torch.get_num_threads()
     try:
         found = []
         for number in (1, 3):
             torch.set_num_threads(number)
-            found.append(hmm.expected_counts(*given, words))
+            found.append(summed(given, words))
     finally:
         torch.set_num_threads(threads)
     for one, many in zip(*found, strict=True):
