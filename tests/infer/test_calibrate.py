@@ -87,6 +87,15 @@ def test_what_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyrogram.infer.diagnostics.calibration.MOST_TRIES", 50)
     with pytest.raises(ValueError, match=r"draws of site 'rules' of shape \(L, 2\), not \(5, 3\)"):
         calibrate(chain, lambda m, *a: {"rules": torch.ones(5, 3)}, WORDS, num_simulations=2, progress=False)
+    with pytest.raises(ValueError, match=r"draws of site 'rules' of shape \(L, 2\), not \(0, 2\)"):
+        calibrate(chain, lambda m, *a: {"rules": torch.ones(0, 2)}, WORDS, num_simulations=2, progress=False)
+    sizes = iter([5, 9])
+
+    def unequal(model: Any, *args: Any) -> dict[str, Tensor]:
+        return {"rules": torch.tensor([[0.4, 0.6]]).expand(next(sizes), 2)}
+
+    with pytest.raises(ValueError, match="as many draws of each site, each time, but of 'rules' there are 9, .* 5"):
+        calibrate(chain, unequal, WORDS, num_simulations=2, progress=False)
 
     def endless(words: Tensor) -> None:
         with pyro.plate("sentences", len(words)):

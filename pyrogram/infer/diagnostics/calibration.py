@@ -124,8 +124,13 @@ def calibrate(
             with torch.no_grad():
                 pairs = _quantities(simulation, conditioned, draws, statistics, args, kwargs)
         for name, (truth, others) in pairs.items():
+            num_draws = num_draws or len(others)
+            if len(others) != num_draws:
+                raise ValueError(
+                    f"inference must return as many draws of each site, each time, but of {name!r} there are "
+                    f"{len(others)}, and of others {num_draws}"
+                )
             ranks.setdefault(name, []).append(_rank(truth, others, generator))
-            num_draws = len(others)
     return Calibration({name: torch.stack(r) for name, r in ranks.items()}, num_draws)
 
 
@@ -239,7 +244,7 @@ def _quantities(
     pairs: dict[str, tuple[Tensor, Tensor]] = {}
     for name, x in latent.items():
         truth = simulation.latent[name]
-        if x.dim() < 1 or x.shape[1:].numel() != truth.numel() or x.reshape(len(x), -1).shape[1] != truth.numel():
+        if x.dim() < 1 or len(x) == 0 or x.shape[1:].numel() != truth.numel():
             raise ValueError(
                 f"inference must return draws of site {name!r} of shape (L, {', '.join(map(str, truth.shape))}), not "
                 f"{tuple(x.shape)}"

@@ -170,11 +170,10 @@ class LogisticNormalProblem(Problem):
         restarts = options.restarts if iteration % options.restart_every == 0 else 0
         starts = normals.other_starts(restarts, iteration)
         bound, counts = normals.e_step(prior, state.experts, log_weights, options.rounds, starts)
-        counted = Counted(bound + normals.negative_kl() + self.density, counts, state.dual)
-        bound = counted.objective
+        bound += normals.negative_kl() + self.density
         for divergence in self.dirichlets.divergences(state.posterior, prior):
             bound -= divergence
-        return prior, replace(counted, objective=bound)
+        return prior, Counted(bound, counts, state.dual)
 
     def importance_weights(
         self, state: LogisticNormalState, num_draws: int, seed: int, *, of_q: bool

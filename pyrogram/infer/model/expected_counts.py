@@ -119,6 +119,6 @@ def check_derivable(site: SentenceSite, log_z: Tensor) -> None:
 def _agrees(site: SentenceSite, sentence: int) -> bool:
     """Whether some derivation agrees with what is known of a sentence, if any is one at all; weights are no matter."""
     blocks, alone = site.grammar.blocks.items(), site.sentences[sentence : sentence + 1]
-    ones = {n: torch.zeros(block.shape, dtype=torch.float64, device=alone.words.device) for n, block in blocks}
-    agrees, derivable = (site.grammar.log_partition(ones, x) > -torch.inf for x in (alone, alone.words))
+    zeros = {n: torch.zeros(block.shape, dtype=torch.float64, device=alone.words.device) for n, block in blocks}
+    agrees, derivable = (site.grammar.log_partition(zeros, x) > -torch.inf for x in (alone, alone.words))
     return bool(agrees) or not bool(derivable)

@@ -23,7 +23,7 @@ from typing_extensions import Self
 from pyrogram.charts.pitman_yor.restaurants import Restaurants
 from pyrogram.distributions.hierarchical_pitman_yor import Density, HierarchicalPitmanYor
 from pyrogram.grammar import Weights
-from pyrogram.infer.model.sites import base_distribution, depends_on, distribution_name
+from pyrogram.infer.model.sites import base_distribution, depends_on, distribution_name, random_state_kept
 from pyrogram.infer.model.structure import ModelError
 from pyrogram.infer.running.arguments import same_arguments
 from pyrogram.infer.running.run import Resumable, with_history
@@ -280,7 +280,7 @@ class PitmanYorSampler(Resumable):
         loop = type(self).__name__
         with start_at_zero(loop):
             start = latent_starts(self.model, loop, args, kwargs)
-            with torch.random.fork_rng(devices=[]), torch.no_grad():
+            with random_state_kept(), torch.no_grad():
                 trace = poutine.trace(self.model).get_trace(*args, **kwargs)
         values: Weights = {}
         nodes: dict[str, Any] = dict(trace.nodes)

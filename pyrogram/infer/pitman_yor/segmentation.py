@@ -30,7 +30,7 @@ from pyrogram.charts.pitman_yor.seats import DONE, EXACT
 from pyrogram.charts.pitman_yor.substrings import log_lengths, substrings
 from pyrogram.grammar import Weights
 from pyrogram.grammars.word_segmentation import SegmentedUtterances
-from pyrogram.infer.model.sites import base_distribution, distribution_name
+from pyrogram.infer.model.sites import base_distribution, distribution_name, random_state_kept
 from pyrogram.infer.model.structure import ModelError
 from pyrogram.infer.running.arguments import same_arguments
 from pyrogram.infer.running.run import Resumable, with_history
@@ -408,7 +408,7 @@ class SegmentationHastings(Resumable):
     def _checked(self, args: Any, kwargs: Any) -> tuple[Weights, Tensor, SegmentedUtterances]:
         """Where latent sites start, the utterances, and their distribution there."""
         loop, seen = type(self).__name__, _UtterancesMessenger()
-        with start_at_zero(loop), torch.random.fork_rng(devices=[]), torch.no_grad():
+        with start_at_zero(loop), random_state_kept(), torch.no_grad():
             start = latent_starts(self.model, loop, args, kwargs)
             with seen:
                 trace = poutine.trace(self.model).get_trace(*args, **kwargs)

@@ -17,7 +17,7 @@ from torch.distributions import biject_to
 
 from pyrogram.distributions.hierarchical_pitman_yor import HierarchicalPitmanYor
 from pyrogram.grammar import Weights
-from pyrogram.infer.model.sites import base_distribution, distribution_name, is_left_out
+from pyrogram.infer.model.sites import base_distribution, distribution_name, is_left_out, random_state_kept
 from pyrogram.infer.model.structure import ModelError
 
 
@@ -34,7 +34,7 @@ class StartMessenger(Messenger):
     def _pyro_sample(self, msg: Any) -> None:
         if msg["is_observed"] or msg["done"] or site_is_subsample(msg) or msg["fn"].support.is_discrete:
             return
-        with torch.random.fork_rng(devices=[]), torch.no_grad():
+        with random_state_kept(), torch.no_grad():
             transform = biject_to(msg["fn"].support)
             msg["value"] = transform(torch.zeros_like(transform.inv(msg["fn"].sample())))
         msg["done"] = True
@@ -107,7 +107,7 @@ def latent_starts(model: Callable[..., Any], loop: str, args: Any, kwargs: Any) 
     :param loop: name of the loop, for messages.
     :raises ModelError: if one is discrete, or in a scaled plate.
     """
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
+    with random_state_kept(), torch.no_grad():
         nodes: dict[str, Any] = dict(poutine.trace(model).get_trace(*args, **kwargs).nodes)
     starts = {}
     for name, site in nodes.items():

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.linalg import LinAlgError  # type: ignore[attr-defined]
 
 from pyrogram.grammar import Weights
+from pyrogram.infer.model.sites import random_state_kept
 
 from .slice_sampling import slice_sweep
 
@@ -150,8 +151,7 @@ class NutsKernel(LatentKernel):
         self, density: Density, point: Weights, tuning: Weights, generator: torch.Generator, *, adapt: bool
     ) -> tuple[Weights, Weights]:
         self._density = density
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(int(torch.randint(2**62, (), generator=generator)))
+        with random_state_kept(int(torch.randint(2**62, (), generator=generator))):
             if self._inner is None:
                 self._inner = NUTS(potential_fn=self._potential)
                 self._inner.initial_params = {n: u.clone() for n, u in point.items()}
