@@ -1,0 +1,134 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Weights of a recursion that are elements of a block: the end of a chain, and the roots of trees among the stops."""
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from own_grammars import blocks
+from torch import Tensor
+
+from pyrogram import HMM
+from pyrogram.charts.hmm import chain
+from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
+from pyrogram.distributions import Sentence
+from pyrogram.grammars import RecursiveGrammar
+
+K, V = 2, 3
+WORDS = torch.tensor([[0, 2, 1], [1, 0, -1], [2, -1, -1]])
+SHAPES = blocks(initial=(K,), transition=(K, K + 1), emission=(K, V))
+MOVES = np.arange(K, K + K * (K + 1)).reshape(K, K + 1)
+
+
+def ending() -> RecursiveGrammar:
+    """The columns of the transitions in another order than those of an HMM: the end comes first."""
+    return RecursiveGrammar(SHAPES, chain(), V, where={"end": MOVES[:, :1], "transition": MOVES[:, 1:]})
+
+
+def weights(seed: int = 0) -> dict[str, Tensor]:
+    return {n: w.double() for n, w in ending().initial_weights(WORDS, "random", seed=seed).items()}
+
+
+def listed(words: list[int], by_block: dict[str, Tensor]) -> dict[tuple[int, ...], float]:
+    """All state sequences, with their weights."""
+    found = {}
+    for states in itertools.product(range(K), repeat=len(words)):
+        total = by_block["initial"][states[0]] * by_block["transition"][states[-1], 0]
+        for t, (x, word) in enumerate(zip(states, words, strict=True)):
+            total = total * by_block["emission"][x, word]
+            total = total * (by_block["transition"][states[t - 1], 1 + x] if t else 1)
+        found[states] = float(total)
+    return found
+
+
+def states_of(grammar: RecursiveGrammar, row: list[int]) -> tuple[int, ...]:
+    """The events of a row come with the last word first."""
+    return tuple(index[0] for name, index in map(grammar.event, [x for x in row if x >= 0]) if name == "emission")[::-1]
+
+
+def test_sums_counts_and_derivations_are_those_of_all_sequences() -> None:
+    grammar, own = ending(), weights()
+    logs = {n: w.log().requires_grad_() for n, w in own.items()}
+    truth = [listed([w for w in row if w >= 0], own) for row in WORDS.tolist()]
+    log_z = grammar.log_partition(logs, WORDS)
+    torch.testing.assert_close(log_z.exp().detach(), torch.tensor([sum(t.values()) for t in truth]).double())
+    gradients = torch.autograd.grad(log_z.sum(), list(logs.values()))
+    detached = {n: w.detach() for n, w in logs.items()}
+    _, counts = grammar.expected_counts(detached, WORDS)
+    _, each = grammar.sentence_counts({n: w.expand(3, *w.shape) for n, w in detached.items()}, WORDS)
+    for (name, c), gradient in zip(counts.items(), gradients, strict=True):
+        torch.testing.assert_close(c, gradient)
+        torch.testing.assert_close(each[name].sum(0), gradient)
+    law = grammar.derivation(own, WORDS)
+    rows, log_probs = law.top_k(2)
+    for b, sequences in enumerate(truth):
+        ordered = sorted(sequences.values(), reverse=True)
+        for k in range(2):
+            assert math.exp(float(log_probs[k, b])) == pytest.approx(ordered[k] / sum(ordered))
+            assert sequences[states_of(grammar, rows[k, b].tolist())] == pytest.approx(ordered[k])
+        every = grammar.derivation(own, WORDS[b][WORDS[b] >= 0]).enumerate_support()
+        assert {states_of(grammar, row) for row in every.tolist()} == set(sequences)
+    drawn = law.sample((400,))
+    assert bool(law.support.check(drawn).all()) and bool((law.counts(drawn)["transition"][..., 0].sum(-1) == 1).all())
+    torch.testing.assert_close(law.log_prob(drawn), law._score_of(drawn) - law.log_partition)
+    assert law.item_counts(drawn[0], "end")["end"].sum().item() == 3
+    best = grammar.mbr(detached, WORDS, "emission")
+    assert bool(law.support.check(best).all())
+
+
+def test_it_is_a_hidden_markov_model_with_its_columns_in_another_order() -> None:
+    own, other = weights(), HMM(K, V)
+    same = {**own, "transition": own["transition"].roll(-1, 1)}
+    one, two = Sentence(ending(), own), Sentence(other, same)
+    torch.testing.assert_close(one.log_prob(WORDS), two.log_prob(WORDS))
+    assert (
+        ending().identity
+        != RecursiveGrammar(SHAPES, chain(), V, where={"end": MOVES[:, K:], "transition": MOVES[:, :K]}).identity
+    )
+
+
+def test_sweeps_agree_with_plain_torch() -> None:
+    grammar = ending()
+    alpha = {n: torch.rand(b.shape).double() + 0.1 for n, b in grammar.blocks.items()}
+    results: list[list[Tensor]] = []
+    for updates in (grammar.collapsed_updates(WORDS), CollapsedUpdates(grammar, WORDS)):
+        log_z, entropies, own = updates.expected_counts(weights())
+        corpus = CorpusCounts(updates.total(own), alpha)
+        more, own = updates.collapsed_vb(corpus, own, torch.tensor([2, 0, 1]), 2)
+        results.append([log_z, entropies, more, *corpus.counts.values(), *updates.total(own).values()])
+    for a, b in zip(*results, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-12)
+    updates = grammar.collapsed_updates(WORDS)
+    trees = updates.draw({n: w.log() for n, w in weights().items()})
+    corpus = CorpusCounts(updates.counts(trees), alpha)
+    for seed in range(4):
+        updates.hastings(corpus, trees, torch.arange(3), 2, generator=torch.Generator().manual_seed(seed))
+    for name, c in updates.counts(trees).items():
+        torch.testing.assert_close(c, corpus.counts[name])
+    assert bool(grammar.derivation(weights(), WORDS).support.check(trees).all())
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ({"end": MOVES[:, :1] + 99, "transition": MOVES[:, 1:]}, r"where\['end'\] must be numbers of events, 0..13"),
+        ({"end": MOVES[:, :1] * 0.5, "transition": MOVES[:, 1:]}, r"where\['end'\] must be numbers of events"),
+        ({"end": [[0], [2]], "transition": MOVES[:, 1:]}, r"where\['end'\] must be events of one block"),
+        ({"end": MOVES[:, 1:2], "transition": MOVES[:, 1:]}, "must be one element of the recursion's weights at most"),
+        ({"end": [[0], [1]], "initial": [8, 9]}, "must be one element of the recursion's weights at most"),
+        ({"end": MOVES[:, :1]}, r"must have the shape of the weight|one element of the recursion's weights"),
+    ],
+)
+def test_what_does_not_fit_is_refused(where: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        RecursiveGrammar(SHAPES, chain(), V, where=where)
+
+
+def test_a_block_without_an_event_is_refused() -> None:
+    with pytest.raises(ValueError, match="block 'more' has no event in chain, whose weights are"):
+        more = {**SHAPES, **blocks(more=(2,))}
+        RecursiveGrammar(more, chain(), V, where={"end": MOVES[:, :1], "transition": MOVES[:, 1:]})
