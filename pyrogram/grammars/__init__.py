@@ -4,6 +4,7 @@
 
 from pyrogram.bias import Bias
 from pyrogram.grammar import Block, Grammar, PackedBlock
+from pyrogram.sentences import Sentences
 
 from . import segmentation
 from .annotations import LatentAnnotations
@@ -44,6 +45,7 @@ __all__ = [
     "PitmanYorPredictor",
     "RecursiveGrammar",
     "SegmentedUtterances",
+    "Sentences",
     "SimplePCFG",
     "SparseDMV",
     "TensorPCFG",
