@@ -241,6 +241,8 @@ class Sentence(TorchDistribution):
 
     def derivation(self, words: Tensor) -> TorchDistribution:
         """p(y | x, known, w): the derivations of given words that agree with the evidence."""
+        if captured() and (self.known is not None or self.grammar.bias.parts):
+            raise NotImplementedError("derivations given evidence are not traced; log_prob is")
         if self._validate_args:
             self._validate_sample(words)
         return self.observed_grammar.derivation(None, self.observed(words), log_weights=self.log_weights)
