@@ -72,13 +72,13 @@ class Bias:
 
         :raises ValueError: if they do not fit, or are NaN or inf.
         """
-        found = {}
+        by_block = {}
         for name, nats in self.events.items():
             if name not in blocks:
                 raise ValueError(f"a bias of events is about blocks, which are {list(blocks)}, but {name!r} is none")
             shape = blocks[name].shape
             try:
-                found[name] = nats.expand(shape)
+                by_block[name] = nats.expand(shape)
             except RuntimeError:
                 raise ValueError(
                     f"the nats of block {name!r} must broadcast against {tuple(shape)}, but have shape "
@@ -88,7 +88,7 @@ class Bias:
                 raise ValueError(
                     f"the nats of block {name!r} must be real numbers or -inf, which forbids, but some are not"
                 )
-        return found
+        return by_block
 
     @property
     def detached(self) -> Bias:

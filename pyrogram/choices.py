@@ -29,5 +29,5 @@ def best(derivations: Any, decoder: str) -> Tensor:
     :raises ValueError: for another decoder.
     """
     check_choice("decoder", decoder, DECODERS)
-    found: Tensor = derivations.mbr() if decoder == "mbr" else derivations.argmax()
-    return found
+    value: Tensor = derivations.mbr() if decoder == "mbr" else derivations.argmax()
+    return value

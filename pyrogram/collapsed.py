@@ -57,10 +57,10 @@ class CorpusCounts:
 
     def groups(self) -> list[list[str]]:
         """Blocks with a concentration, those together that share their counts."""
-        found: dict[int, list[str]] = {}
+        groups: dict[int, list[str]] = {}
         for name in self.concentration:
-            found.setdefault(id(self.counts[name]), []).append(name)
-        return list(found.values())
+            groups.setdefault(id(self.counts[name]), []).append(name)
+        return list(groups.values())
 
 
 class CollapsedUpdates:
@@ -109,13 +109,13 @@ class CollapsedUpdates:
         """
         check_weights(weights, self.blocks)
         log_weights = {n: weights[n].log() for n in self.blocks}
-        parts, log_zs, entropies = [], [], []
+        batches, log_zs, entropies = [], [], []
         for i in self._chunks(torch.arange(len(self.words)), max(1, self.CHUNK // self._size)):
             log_z, counts = self._posterior({n: w.expand(len(i), *w.shape) for n, w in log_weights.items()}, i)
             log_zs.append(log_z)
             entropies.append(log_z - self._scores(counts, log_weights))
-            parts.append((i, self._flat(counts)))
-        return torch.cat(log_zs), torch.cat(entropies), self._sparse(parts)
+            batches.append((i, self._flat(counts)))
+        return torch.cat(log_zs), torch.cat(entropies), self._sparse(batches)
 
     def total(self, sentence_counts: SentenceCounts) -> Weights:
         """Sentence counts summed over all sentences, by block."""
@@ -181,11 +181,11 @@ class CollapsedUpdates:
     ) -> tuple[Tensor, SentenceCounts]:
         """:meth:`collapsed_vb` of arguments that fit."""
         entropies = corpus.counts[next(iter(self.blocks))].new_zeros(len(self.words))
-        parts = []
+        batches = []
         for i, _, entropy, new in self._sweep_in_torch(corpus, sentence_counts, order, batch_size):
             entropies[i] = entropy
-            parts.append((i, self._flat(new)))
-        return entropies, self._sparse(parts)
+            batches.append((i, self._flat(new)))
+        return entropies, self._sparse(batches)
 
     def _sweep_in_torch(
         self, corpus: CorpusCounts, sentence_counts: SentenceCounts, order: Tensor, batch_size: int
@@ -201,14 +201,14 @@ class CollapsedUpdates:
 
     def _others(self, corpus: CorpusCounts, old: Weights) -> Weights:
         """Log weights (B, *shape) of every sentence of a batch, from the counts without its own."""
-        found = {n: w.log().expand(len(old[n]), *w.shape) for n, w in corpus.weights.items()}
+        logs = {n: w.log().expand(len(old[n]), *w.shape) for n, w in corpus.weights.items()}
         for group in corpus.groups():
-            own = torch.stack([old[n] for n in group]).sum(0)
-            rest = (corpus.counts[group[0]] - own).clamp_min(0)
+            counts = torch.stack([old[n] for n in group]).sum(0)
+            rest = (corpus.counts[group[0]] - counts).clamp_min(0)
             for n in group:
                 pseudo = rest + corpus.concentration[n]
-                found[n] = (pseudo / self.blocks[n].totals(pseudo)).log()
-        return found
+                logs[n] = (pseudo / self.blocks[n].totals(pseudo)).log()
+        return logs
 
     def _replace(self, corpus: CorpusCounts, old: Weights, new: Weights) -> None:
         for name in self.blocks:
@@ -217,10 +217,10 @@ class CollapsedUpdates:
 
     def _posterior(self, log_weights: Mapping[str, Tensor], sentences: Tensor) -> tuple[Tensor, Weights]:
         """log Z and expected counts (B, *shape) of sentences that have log weights (B, *shape) of their own."""
-        given = self.grammar.derivation(None, self.sentences[sentences], log_weights=log_weights)
+        posterior = self.grammar.derivation(None, self.sentences[sentences], log_weights=log_weights)
         with torch.no_grad():
-            counts = given.expected_counts()
-            return given.log_partition.to(torch.float64), {n: counts[n] for n in self.blocks}
+            counts = posterior.expected_counts()
+            return posterior.log_partition.to(torch.float64), {n: counts[n] for n in self.blocks}
 
     # ------------------------------------------------------------------ derivations
 
@@ -266,9 +266,9 @@ class CollapsedUpdates:
         constant = self._structure.log_constants(self.words, trees)
         total = zero if constant is None else constant.sum().double()
         if self.sentences.has_scores:
-            some = self.sentences.is_informed
-            total = total + self._structure.log_factors(self._informed, trees[some]).sum().double()
-            total = total if constant is None else total - constant[some].sum().double()
+            informed = self.sentences.is_informed
+            total = total + self._structure.log_factors(self._informed, trees[informed]).sum().double()
+            total = total if constant is None else total - constant[informed].sum().double()
         return total
 
     @cached_property
@@ -345,8 +345,8 @@ class CollapsedUpdates:
                 without.update(dict.fromkeys(group, rest))
             log_weights = self._log_proposal(corpus, without, temperature)
             posterior = grammar.derivation(None, self.sentences[i], log_weights=log_weights)
-            some: Any = self.sentences[i] if self.sentences.known else self.words[i]
-            q = posterior if proposal is None else proposal(grammar, some, log_weights)
+            sentences: Any = self.sentences[i] if self.sentences.known else self.words[i]
+            q = posterior if proposal is None else proposal(grammar, sentences, log_weights)
             with seeded(generator):
                 proposed = q.sample()
             new = self._counts(proposed, i)
@@ -376,21 +376,21 @@ class CollapsedUpdates:
 
     def add_parts(self, total: Tensor | None, trees: Tensor) -> Tensor:
         """Add the :meth:`parts` of derivations to a total, in place; None is a total of nothing."""
-        parts = self.parts(trees)
-        return parts.to(torch.float32) if total is None else total.add_(parts)
+        counts = self.parts(trees)
+        return counts.to(torch.float32) if total is None else total.add_(counts)
 
     def _log_proposal(self, corpus: CorpusCounts, counts: Weights, temperature: float) -> Weights:
-        found = {n: w.log() / temperature for n, w in corpus.weights.items()}
+        logs = {n: w.log() / temperature for n, w in corpus.weights.items()}
         for n, alpha in corpus.concentration.items():
             pseudo = counts[n].clamp_min(0) + alpha
-            found[n] = (pseudo / self.blocks[n].totals(pseudo)).log() / temperature
-        return found
+            logs[n] = (pseudo / self.blocks[n].totals(pseudo)).log() / temperature
+        return logs
 
     def _counts(self, trees: Tensor, sentences: Tensor) -> Weights:
         """f by block of each of some derivations, shape (B, *shape), in float64."""
         zeros = {n: torch.zeros(b.shape, dtype=torch.float64, device=trees.device) for n, b in self.blocks.items()}
-        given = self.grammar.derivation(None, self.sentences[sentences], log_weights=zeros)
-        return {n: c.to(torch.float64) for n, c in given.counts(trees).items()}
+        derivation = self.grammar.derivation(None, self.sentences[sentences], log_weights=zeros)
+        return {n: c.to(torch.float64) for n, c in derivation.counts(trees).items()}
 
     def _log_predictive(self, corpus: CorpusCounts, tree: Weights) -> float:
         """log of B(f + f(t) + α) / B(f + α) for all multinomials, and of fixed weights: p(t | all that f counts)."""
@@ -427,22 +427,22 @@ class CollapsedUpdates:
     def _dense(self, sentence_counts: SentenceCounts, sentences: Tensor) -> Tensor:
         flat = sentence_counts["values"].new_zeros(len(sentences), self._size)
         for k, i in enumerate(sentences.tolist()):
-            here = slice(int(sentence_counts["starts"][i]), int(sentence_counts["starts"][i + 1]))
-            flat[k, sentence_counts["events"][here].long()] = sentence_counts["values"][here]
+            span = slice(int(sentence_counts["starts"][i]), int(sentence_counts["starts"][i + 1]))
+            flat[k, sentence_counts["events"][span].long()] = sentence_counts["values"][span]
         return flat
 
-    def _sparse(self, parts: list[tuple[Tensor, Tensor]]) -> SentenceCounts:
+    def _sparse(self, batches: list[tuple[Tensor, Tensor]]) -> SentenceCounts:
         """From the dense counts of batches of sentences, in any order, to those of all."""
-        found: list[tuple[Tensor, Tensor]] = [(torch.empty(0), torch.empty(0))] * len(self.words)
-        for sentences, flat in parts:
+        rows: list[tuple[Tensor, Tensor]] = [(torch.empty(0), torch.empty(0))] * len(self.words)
+        for sentences, flat in batches:
             for k, i in enumerate(sentences.tolist()):
                 events = flat[k].nonzero()[:, 0]
-                found[i] = (events.int(), flat[k, events])
-        sizes = torch.tensor([0] + [len(e) for e, _ in found], device=self.words.device)
+                rows[i] = (events.int(), flat[k, events])
+        sizes = torch.tensor([0] + [len(e) for e, _ in rows], device=self.words.device)
         return {
             "starts": sizes.cumsum(0),
-            "events": torch.cat([e for e, _ in found]),
-            "values": torch.cat([v for _, v in found]),
+            "events": torch.cat([e for e, _ in rows]),
+            "values": torch.cat([v for _, v in rows]),
         }
 
     @staticmethod
@@ -453,8 +453,8 @@ class CollapsedUpdates:
 
 def _log_rising(start: Tensor, steps: Tensor) -> float:
     """log of prod Γ(start + steps) / Γ(start), where there are steps."""
-    some = steps > 0
-    return float((torch.lgamma(start[some] + steps[some]) - torch.lgamma(start[some])).sum())
+    rising = steps > 0
+    return float((torch.lgamma(start[rising] + steps[rising]) - torch.lgamma(start[rising])).sum())
 
 
 def parts_of(grammar: Any, words: Tensor, trees: Tensor) -> Tensor:
@@ -545,9 +545,9 @@ def check_sentence_counts(sentence_counts: Mapping[str, Tensor], size: int, dtyp
     """
     values = sentence_counts.get("values")
     if values is None or values.shape != (size,) or values.dtype != dtype or not values.is_contiguous():
-        found = "nothing" if values is None else f"{values.dtype} of shape {tuple(values.shape)}"
+        actual = "nothing" if values is None else f"{values.dtype} of shape {tuple(values.shape)}"
         raise ValueError(
-            f"sentence counts of these sentences have values of {dtype} in shape ({size},), contiguous, not {found}; "
+            f"sentence counts of these sentences have values of {dtype} in shape ({size},), contiguous, not {actual}; "
             "take them from expect or collapsed_vb of the same sentences"
         )
 
@@ -570,5 +570,5 @@ def check_temperature(temperature: float) -> None:
 
 def _check_table(of: str, tables: Mapping[str, Tensor], name: str, block: Block) -> None:
     if name not in tables or tables[name].shape != block.shape:
-        given = f"{tuple(tables[name].shape)}" if name in tables else "nothing"
-        raise ValueError(f"{of}[{name!r}] must have shape {tuple(block.shape)}, not {given}")
+        actual = f"{tuple(tables[name].shape)}" if name in tables else "nothing"
+        raise ValueError(f"{of}[{name!r}] must have shape {tuple(block.shape)}, not {actual}")

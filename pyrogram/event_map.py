@@ -72,8 +72,8 @@ class EventMap:
         :param sources: the other blocks.
         :param entries: by block, the entry of each event, see :func:`.sums_of_entries`.
         """
-        own = np.concatenate([*(entries[name].cpu().reshape(-1).numpy() for name in self.blocks), [NEVER, ONE]])
-        return EventMap(sources, {name: own[table] for name, table in self.tables.items()}, self.few)
+        numbers = np.concatenate([*(entries[name].cpu().reshape(-1).numpy() for name in self.blocks), [NEVER, ONE]])
+        return EventMap(sources, {name: numbers[table] for name, table in self.tables.items()}, self.few)
 
     def mixed(self, blocks: Mapping[str, Block], share: str, num_components: int) -> EventMap:
         """That of K components, whose tables have one more axis, the first, and of their shares.
@@ -92,40 +92,40 @@ class EventMap:
     @cached_property
     def _places(self) -> dict[str, tuple[str, Tensor | None]]:
         """Of tables all of whose elements are events of one block: the block, and where they are in it; None: all."""
-        found = {}
+        places = {}
         for name, table in self.tables.items():
             block = [n for n, first in first_events(self.blocks).items() if first <= int(table.min())][-1]
             inside = torch.from_numpy(table.reshape(-1) - first_events(self.blocks)[block])
             size = self.blocks[block].shape.numel()
             is_whole = len(inside) == size and bool((inside == torch.arange(size)).all())
-            found[name] = block, None if is_whole else inside
-        return found
+            places[name] = block, None if is_whole else inside
+        return places
 
     def gathered(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Values of the elements of each table, ``(*batch, *table.shape)``, each of which is an event; differentiable.
 
         :param values: of events by block, ``(*batch, *block.shape)``.
         """
-        found = {}
+        tables = {}
         for name, (block, inside) in self._places.items():
-            given, shape = values[block], self.blocks[block].shape
+            table, shape = values[block], self.blocks[block].shape
             if inside is not None:
-                flat = given.reshape(*given.shape[: given.dim() - len(shape)], -1)
-                given = flat.index_select(-1, inside.to(flat.device)).unflatten(-1, self.tables[name].shape)
-            found[name] = given
-        return found
+                flat = table.reshape(*table.shape[: table.dim() - len(shape)], -1)
+                table = flat.index_select(-1, inside.to(flat.device)).unflatten(-1, self.tables[name].shape)
+            tables[name] = table
+        return tables
 
     def summed(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The inverse, for counts: ``(*batch, *block.shape)`` by block; of events that are in no table, 0."""
-        found: dict[str, Tensor] = {}
+        sums: dict[str, Tensor] = {}
         for name, (block, inside) in self._places.items():
-            own, shape = values[name], self.blocks[block].shape
+            table, shape = values[name], self.blocks[block].shape
             if inside is not None:
-                flat = own.flatten(own.dim() - self.tables[name].ndim)
+                flat = table.flatten(table.dim() - self.tables[name].ndim)
                 zeros = flat.new_zeros(*flat.shape[:-1], shape.numel())
-                own = zeros.index_add(-1, inside.to(flat.device), flat).unflatten(-1, shape)
-            found[block] = found[block] + own if block in found else own
-        return {name: found[name] for name in self.blocks}
+                table = zeros.index_add(-1, inside.to(flat.device), flat).unflatten(-1, shape)
+            sums[block] = sums[block] + table if block in sums else table
+        return {name: sums[name] for name in self.blocks}
 
     # ------------------------------------------------------------------ numbers of elements
 
@@ -139,11 +139,11 @@ class EventMap:
 
         The elements of all tables are numbered, one table after the other.
         """
-        found, first, K = [], num_components, num_components
+        numbers, first, K = [], num_components, num_components
         for table in self.tables.values():
-            found.append(first + np.arange(K * table.size).reshape(K, table.size))
+            numbers.append(first + np.arange(K * table.size).reshape(K, table.size))
             first += K * table.size
-        return np.concatenate(found, 1)
+        return np.concatenate(numbers, 1)
 
     @cached_property
     def _flat(self) -> Numbers:
@@ -153,10 +153,10 @@ class EventMap:
     @cached_property
     def _elements(self) -> Numbers:
         """An element that each event is, of all tables; an event that is in none of them has 0."""
-        found = np.zeros(num_events(self.blocks), np.int64)
+        elements = np.zeros(num_events(self.blocks), np.int64)
         real = (self._flat >= 0).nonzero()[0][::-1]
-        found[self._flat[real]] = real
-        return found
+        elements[self._flat[real]] = real
+        return elements
 
     def element(self, event: int) -> tuple[str, tuple[int, ...]]:
         """The table and the index of the element that an event is."""
@@ -170,11 +170,11 @@ class EventMap:
     @property
     def strides(self) -> dict[str, tuple[int, ...]]:
         """By table, the number of its first element, and the strides of its axes."""
-        found, first = {}, 0
+        strides, first = {}, 0
         for name, table in self.tables.items():
-            found[name] = first, *np.empty(table.shape, np.int8).strides
+            strides[name] = first, *np.empty(table.shape, np.int8).strides
             first += table.size
-        return found
+        return strides
 
     def to_elements(self, events: Numbers) -> Numbers:
         """Elements that events are, -1 for -1; those themselves if they have the same numbers."""
@@ -189,8 +189,8 @@ class EventMap:
 
         :param by_event: shape ``block.shape`` by block; blocks that are left out have zeros.
         """
-        given = [by_event.get(name, torch.zeros(block.shape)) for name, block in self.blocks.items()]
-        flat = torch.cat([*(x.detach().cpu().double().reshape(-1) for x in given), torch.zeros(2).double()]).numpy()
+        tables = [by_event.get(name, torch.zeros(block.shape)) for name, block in self.blocks.items()]
+        flat = torch.cat([*(x.detach().cpu().double().reshape(-1) for x in tables), torch.zeros(2).double()]).numpy()
         return flat[self._flat]
 
     # ------------------------------------------------------------------ numbers that are counted
@@ -208,11 +208,11 @@ class EventMap:
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Of the tables; with one axis more, of one element, where rows are not multinomials."""
-        found = {}
+        shapes = {}
         for name, table in self.tables.items():
             shape = self.few[name].shape if name in self.few else table.shape
-            found[name] = shape if self.is_same or self._sums(name) is not None else (*shape, 1)
-        return found
+            shapes[name] = shape if self.is_same or self._sums(name) is not None else (*shape, 1)
+        return shapes
 
     @cached_property
     def counted(self) -> Numbers | None:
@@ -243,10 +243,10 @@ class EventMap:
             count, rows = table.size // table.shape[-1], np.arange(table.size) // table.shape[-1]
         else:
             count, rows = math.prod(few.shape[:-1]), few.rows
-        own, occurs = self._own_sums(table), table.reshape(-1) != NEVER
-        found = np.full(count, self.padding)
-        found[rows[occurs][::-1]] = own[occurs][::-1]
-        return found if bool((found[rows[occurs]] == own[occurs]).all()) else None
+        sums, occurs = self._own_sums(table), table.reshape(-1) != NEVER
+        row_sums = np.full(count, self.padding)
+        row_sums[rows[occurs][::-1]] = sums[occurs][::-1]
+        return row_sums if bool((row_sums[rows[occurs]] == sums[occurs]).all()) else None
 
 
 # ---------------------------------------------------------------------- numbers of events
@@ -254,11 +254,11 @@ class EventMap:
 
 def first_events(blocks: Mapping[str, Block]) -> dict[str, int]:
     """The number of the first event of each block."""
-    found, first = {}, 0
+    firsts, first = {}, 0
     for name, block in blocks.items():
-        found[name] = first
+        firsts[name] = first
         first += block.shape.numel()
-    return found
+    return firsts
 
 
 def num_events(blocks: Mapping[str, Block]) -> int:
@@ -270,17 +270,17 @@ def joined(values: Mapping[str, Tensor], blocks: Mapping[str, Block]) -> Tensor:
     """Values of events by number, ``(*batch, events)``, of values by block, ``(*batch, *block.shape)``."""
     batches = [values[name].shape[: values[name].dim() - len(block.shape)] for name, block in blocks.items()]
     batch = broadcast_shapes(*batches)
-    flat = [values[n].reshape(*own, -1).expand(*batch, -1) for n, own in zip(blocks, batches, strict=True)]
+    flat = [values[n].reshape(*shape, -1).expand(*batch, -1) for n, shape in zip(blocks, batches, strict=True)]
     return torch.cat(flat, -1)
 
 
 def by_block(flat: Tensor, blocks: Mapping[str, Block]) -> dict[str, Tensor]:
     """Values by block, views, of values of events by number, ``(*batch, events or more)``."""
-    found = {}
+    tables = {}
     for name, first in first_events(blocks).items():
         shape = blocks[name].shape
-        found[name] = flat[..., first : first + shape.numel()].unflatten(-1, shape)
-    return found
+        tables[name] = flat[..., first : first + shape.numel()].unflatten(-1, shape)
+    return tables
 
 
 def sums_of_entries(
@@ -291,22 +291,22 @@ def sums_of_entries(
     :param entries: by block, the entry of each event: an index into all sources, flattened and one after the other.
     """
     total: Tensor | None = None
-    for name, own in entries.items():
-        given = counts[name]
-        batch = given.shape[: given.dim() - own.dim()]
+    for name, entry in entries.items():
+        table = counts[name]
+        batch = table.shape[: table.dim() - entry.dim()]
         if total is None:
-            total = given.new_zeros(*batch, num_events(sources))
-        total = total.index_add(-1, own.to(given.device).flatten(), given.reshape(*batch, -1))
+            total = table.new_zeros(*batch, num_events(sources))
+        total = total.index_add(-1, entry.to(table.device).flatten(), table.reshape(*batch, -1))
     assert total is not None
     return by_block(total, sources)
 
 
 def multinomials_of(blocks: Mapping[str, Block]) -> Tensor:
     """The number of the multinomial of each event, of all blocks one after the other."""
-    found, first = [], 0
+    numbers, first = [], 0
     for block in blocks.values():
         sums = block.sums(torch.zeros(block.shape))
-        own = block.broadcast(torch.arange(sums.numel()).reshape(sums.shape)).expand(block.shape)
-        found.append(first + own.reshape(-1))
-        first = int(found[-1].max()) + 1
-    return torch.cat(found)
+        owner = block.broadcast(torch.arange(sums.numel()).reshape(sums.shape)).expand(block.shape)
+        numbers.append(first + owner.reshape(-1))
+        first = int(numbers[-1].max()) + 1
+    return torch.cat(numbers)

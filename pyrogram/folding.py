@@ -40,13 +40,13 @@ def fold(tree: Any, leaf: Callable[[Any], Result], node: Callable[[Any, list[Res
 
 def leaves(tree: Any) -> list[Any]:
     """The leaves of a tree, from left to right."""
-    found: list[Any] = []
+    nodes: list[Any] = []
 
     def nothing(node: Any, children: Sequence[None]) -> None:
         pass
 
-    fold(tree, found.append, nothing)
-    return found
+    fold(tree, nodes.append, nothing)
+    return nodes
 
 
 def text_of(tree: Any) -> str:

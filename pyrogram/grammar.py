@@ -176,19 +176,19 @@ class Grammar(ABC):
         :returns: None if nothing is known.
         :raises NotImplementedError: if this grammar takes no evidence.
         """
-        parts = self.bias.parts
-        if known is None and not parts:
+        nats = self.bias.parts
+        if known is None and not nats:
             return None
         if self.structure is None:
             raise NotImplementedError(
                 f"{type(self).__name__} takes no evidence; leave out known=, or use a DMV, an HMM, a CFG or a grammar "
                 "of your own, a RecursiveGrammar"
             )
-        evidence = Evidence(self.structure, parts if known is None else known, self.bias)
-        if known is None or not parts:
+        evidence = Evidence(self.structure, nats if known is None else known, self.bias)
+        if known is None or not nats:
             return evidence
         tables = evidence.tables
-        both = {kind: t + tables[kind] if kind in tables else t for kind, t in parts.items()}
+        both = {kind: t + tables[kind] if kind in tables else t for kind, t in nats.items()}
         return Evidence(self.structure, {**tables, **both}, self.bias)
 
     def sentences(self, words: Tensor | Sentences, known: Known | None = None) -> Sentences:
@@ -296,20 +296,20 @@ class Grammar(ABC):
         self._check_normalized(weights)
         tables = [(weights[name], len(block.shape)) for name, block in self.blocks.items()]
         batch = broadcast_shapes(*(t.shape[: t.dim() - dims] for t, dims in tables))
-        flat = [t.expand(*batch, *own).reshape(-1, *own) for t, own in ((t, t.shape[t.dim() - d :]) for t, d in tables)]
+        flat = [t.expand(*batch, *t.shape[t.dim() - d :]).reshape(-1, *t.shape[t.dim() - d :]) for t, d in tables]
         full = broadcast_shapes(sample_shape, batch)
-        own = torch.arange(batch.numel()).reshape(batch).expand(full).reshape(-1)
-        drawn = self._ancestral(flat, own, max_length, cut, num_tries(too_long))
+        model = torch.arange(batch.numel()).reshape(batch).expand(full).reshape(-1)
+        drawn = self._ancestral(flat, model, max_length, cut, num_tries(too_long))
         words, derivations = (x.to(flat[0].device).reshape(*full, x.shape[-1]) for x in drawn)
         return words, derivations
 
     def _ancestral(
-        self, tables: Sequence[Tensor], own: Tensor, max_length: int, cut: bool, tries: int
+        self, tables: Sequence[Tensor], model: Tensor, max_length: int, cut: bool, tries: int
     ) -> tuple[Tensor, Tensor]:
         """Words, ``(S, max_length)``, and derivations, ``(S, L)``, padded with -1.
 
         :param tables: weights of G grammars by block, shape ``(G, *block.shape)``.
-        :param own: the grammar of each draw, shape ``(S,)``.
+        :param model: the grammar of each draw, shape ``(S,)``.
         :param cut: whether a sentence that grows too long is cut; if not, it is drawn again.
         :param tries: how often it is drawn.
         """
@@ -416,11 +416,11 @@ class SentenceMultinomials:
         size = max(1, self.CHUNK // self._numbers())
         for start in range(0, len(sentences), size):
             chosen = sentences[start : start + size]
-            index = {name: _ranges(own, chosen) for name, own in self.sentence.items()}
-            few = {name: log_weights[name].detach()[index[name]] for name in self.grammar.blocks}
-            log_z[chosen], found = self._chunk_counts(few, index, chosen)
+            index = {name: _ranges(owner, chosen) for name, owner in self.sentence.items()}
+            logs = {name: log_weights[name].detach()[index[name]] for name in self.grammar.blocks}
+            log_z[chosen], expected = self._chunk_counts(logs, index, chosen)
             for name, rows in counts.items():
-                rows[index[name]] = found[name].to(rows.dtype)
+                rows[index[name]] = expected[name].to(rows.dtype)
 
     def _checked(
         self, log_weights: Mapping[str, Tensor], sentences: Tensor | None, out: Mapping[str, Tensor] | None
@@ -436,16 +436,16 @@ class SentenceMultinomials:
             if log_weights[name].shape != shape:
                 raise ValueError(f"log_weights[{name!r}] must have shape {shape}, not {tuple(log_weights[name].shape)}")
             if out is not None and (name not in out or out[name].shape != shape or not out[name].is_contiguous()):
-                given = tuple(out[name].shape) if name in out else "nothing"
-                raise ValueError(f"out[{name!r}] must be contiguous and have shape {shape}, but is {given}")
+                actual = tuple(out[name].shape) if name in out else "nothing"
+                raise ValueError(f"out[{name!r}] must be contiguous and have shape {shape}, but is {actual}")
         if sentences is not None and len(sentences):
             N, increasing = len(self.words), bool((sentences[1:] > sentences[:-1]).all())
             if not (increasing and 0 <= int(sentences[0]) and int(sentences[-1]) < N):
                 raise ValueError(f"sentences must be increasing indices in 0..{N - 1}, not {sentences.tolist()[:10]}")
         rows = dict(log_weights)
         for name, nats in self._nats.items():
-            own = nats.detach().to(rows[name]).reshape(-1, nats.shape[-1])
-            rows[name] = rows[name] + own[self.multinomial[name]]
+            flat = nats.detach().to(rows[name]).reshape(-1, nats.shape[-1])
+            rows[name] = rows[name] + flat[self.multinomial[name]]
         return rows
 
     def _numbers(self) -> int:
@@ -460,8 +460,8 @@ class SentenceMultinomials:
             leaves = {name: rows.clone().requires_grad_() for name, rows in log_weights.items()}
             dense = {}
             for name, block in self.grammar.blocks.items():
-                own = torch.searchsorted(sentences, self.sentence[name][index[name]])
-                place = own, self.multinomial[name][index[name]]
+                sentence = torch.searchsorted(sentences, self.sentence[name][index[name]])
+                place = sentence, self.multinomial[name][index[name]]
                 empty = leaves[name].new_zeros(len(sentences), block.shape[:-1].numel(), block.shape[-1])
                 dense[name] = empty.index_put(place, leaves[name]).reshape(-1, *block.shape)
             log_z = self.grammar.log_partition(dense, self._sentences[sentences])
@@ -474,8 +474,8 @@ def _ranges(sorted_values: Tensor, wanted: Tensor) -> Tensor:
     start = torch.searchsorted(sorted_values, wanted)
     size = torch.searchsorted(sorted_values, wanted, right=True) - start
     before = size.cumsum(0) - size
-    own = torch.arange(int(size.sum()), device=wanted.device)
-    return own + (start - before).repeat_interleave(size)
+    index = torch.arange(int(size.sum()), device=wanted.device)
+    return index + (start - before).repeat_interleave(size)
 
 
 def _sum_of_sentences(by_part: Callable[..., Any], traced: Callable[..., Any]) -> Callable[[Any], Any]:
@@ -561,15 +561,15 @@ def _log_partition_by_part(
         if grammar.structure is not None and grammar.structure.is_by_row and bool(sentences.is_whole.any()):
             log_z = torch.where(sentences.is_whole, sentences.log_weights(log_weights, grammar.blocks), log_z)
         return grammar._keep_nan(log_z, log_weights)
-    parts, found = sentences.flat().parts, []
+    parts, log_zs = sentences.flat().parts, []
     if len(parts.plain):
-        found.append(grammar.log_partition(log_weights, parts.plain_sentences.words))
+        log_zs.append(grammar.log_partition(log_weights, parts.plain_sentences.words))
     if len(parts.partly):
-        some = parts.partly_sentences
-        found.append(method(grammar, log_weights, some.words, evidence=some.factors))
-    if len(parts.whole) or not found:
-        found.append(parts.whole_sentences.log_weights(log_weights, grammar.blocks))
-    log_z = found[0] if len(found) == 1 else torch.cat(found)[parts.order]
+        partly = parts.partly_sentences
+        log_zs.append(method(grammar, log_weights, partly.words, evidence=partly.factors))
+    if len(parts.whole) or not log_zs:
+        log_zs.append(parts.whole_sentences.log_weights(log_weights, grammar.blocks))
+    log_z = log_zs[0] if len(log_zs) == 1 else torch.cat(log_zs)[parts.order]
     return grammar._keep_nan(log_z.reshape(sentences.words.shape[:-1]), log_weights)
 
 
@@ -578,19 +578,19 @@ def _counts_by_part(
 ) -> tuple[Tensor, Weights]:
     """log Z and expected counts; a derivation that is known is counted."""
     checked_inputs(grammar, log_weights, sentences.words, shared=True)
-    parts, found = sentences.parts, []
+    parts, results = sentences.parts, []
     if len(parts.plain):
-        found.append(grammar.expected_counts(log_weights, parts.plain_sentences.words))
+        results.append(grammar.expected_counts(log_weights, parts.plain_sentences.words))
     if len(parts.partly):
-        some = parts.partly_sentences
-        found.append(method(grammar, log_weights, some.words, evidence=some.factors))
-    if len(parts.whole) or not found:
+        partly = parts.partly_sentences
+        results.append(method(grammar, log_weights, partly.words, evidence=partly.factors))
+    if len(parts.whole) or not results:
         with torch.no_grad():
             log_z = parts.whole_sentences.log_weights(log_weights, grammar.blocks)
         counts = parts.whole_sentences.counts(grammar.blocks, log_z > -torch.inf)
-        found.append((log_z, {name: c.to(log_weights[name]) for name, c in counts.items()}))
-    total = {name: sum((c[name] for _, c in found[1:]), found[0][1][name]) for name in grammar.blocks}
-    log_z = found[0][0] if len(found) == 1 else torch.cat([z for z, _ in found])[parts.order]
+        results.append((log_z, {name: c.to(log_weights[name]) for name, c in counts.items()}))
+    total = {name: sum((c[name] for _, c in results[1:]), results[0][1][name]) for name in grammar.blocks}
+    log_z = results[0][0] if len(results) == 1 else torch.cat([z for z, _ in results])[parts.order]
     return grammar._keep_nan(log_z, log_weights), total
 
 
@@ -610,8 +610,8 @@ def _log_sum(handle: int) -> LogSum:
 
     def log_z(*tensors: Tensor) -> Tensor:
         *tables, words = tensors
-        found: Tensor = object_of(handle).log_partition(dict(zip(blocks, tables, strict=True)), words)
-        return found
+        total: Tensor = object_of(handle).log_partition(dict(zip(blocks, tables, strict=True)), words)
+        return total
 
     return LogSum(log_z, (*(len(block.shape) for block in blocks.values()), 1))
 
@@ -652,21 +652,21 @@ def check_blocks(grammar: Grammar, weights: Mapping[str, Tensor], argument: str 
     :raises TypeError: if the weights of a block are no tensor.
     :raises ValueError: if a block is missing, or if its weights have another shape.
     """
-    found = []
+    batches = []
     for name, block in grammar.blocks.items():
         shape = block.shape
         if name not in weights:
             raise ValueError(f"{argument} lacks block {name!r} of shape {tuple(shape)}")
-        given = weights[name]
-        if not isinstance(given, Tensor):
-            raise TypeError(f"{argument}[{name!r}] must be a tensor, not {type(given).__name__}")
-        batch = given.dim() - len(shape)
-        if batch < 0 or given.shape[batch:] != shape:
+        table = weights[name]
+        if not isinstance(table, Tensor):
+            raise TypeError(f"{argument}[{name!r}] must be a tensor, not {type(table).__name__}")
+        batch = table.dim() - len(shape)
+        if batch < 0 or table.shape[batch:] != shape:
             raise ValueError(
-                f"{argument}[{name!r}] must have shape (..., {', '.join(map(str, shape))}), not {tuple(given.shape)}"
+                f"{argument}[{name!r}] must have shape (..., {', '.join(map(str, shape))}), not {tuple(table.shape)}"
             )
-        found.append(given.shape[:batch])
-    return found
+        batches.append(table.shape[:batch])
+    return batches
 
 
 def checked_inputs(

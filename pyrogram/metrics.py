@@ -178,8 +178,8 @@ def accuracy_by_tag(
     flat = [tag for row, real in zip(tags, mask, strict=True) for tag, r in zip(row, real, strict=False) if r]
     words = Counter(flat)
     directed, undirected = (
-        Counter(tag for tag, right in zip(flat, found.tolist(), strict=True) if right)
-        for found in (agreement.directed, agreement.undirected)
+        Counter(tag for tag, right in zip(flat, hits.tolist(), strict=True) if right)
+        for hits in (agreement.directed, agreement.undirected)
     )
     ranked = sorted(words, key=lambda tag: (-words[tag], tag))
     return tuple(TagScore(t, words[t], directed[t] / words[t], undirected[t] / words[t]) for t in ranked)
@@ -276,12 +276,12 @@ def errors_by_parent(
     _check_tags(tags, gold)
     words, errors = Counter[str](), Counter[str]()
     rows = zip(tags, gold.tolist(), agreement.real.tolist(), agreement.right.tolist(), strict=True)
-    for own, heads, real, right in rows:
-        for head, counts, found in zip(heads, real, right, strict=False):
+    for names, heads, real, right in rows:
+        for head, counts, hit in zip(heads, real, right, strict=False):
             if counts:
-                parent = own[head - 1] if head > 0 else "ROOT"
+                parent = names[head - 1] if head > 0 else "ROOT"
                 words[parent] += 1
-                errors[parent] += not found
+                errors[parent] += not hit
     total = max(1, errors.total())
     ranked = sorted(words, key=lambda tag: (-errors[tag], tag))
     return tuple(ParentErrors(tag, words[tag], errors[tag], errors[tag] / total) for tag in ranked)
@@ -339,13 +339,13 @@ class _Agreement:
         self.real = real
         self.right = right = (h == g) & real
         inverted = (g.gather(1, (h - 1).clamp_min(0)) == position) & (h > 0)
-        some = self.length > 0
+        nonempty = self.length > 0
         self.directed = right[real]
         self.undirected = (right | inverted)[real]
         self.word_length = self.length[:, None].expand(-1, n)[real]
-        self.root = (((h == 0) == (g == 0)) | ~real).all(-1)[some]
-        self.exact = (right | ~real).all(-1)[some]
-        self.length = self.length[some]
+        self.root = (((h == 0) == (g == 0)) | ~real).all(-1)[nonempty]
+        self.exact = (right | ~real).all(-1)[nonempty]
+        self.length = self.length[nonempty]
 
 
 def _checked_lengths(name: str, heads: Tensor) -> Tensor:
@@ -383,9 +383,9 @@ def _right_starts(
             f"predicted and other must have one start or as many, got {len(both[0])} and "
             f"{plural(len(both[1]), 'start')}."
         )
-    found = [[_Agreement(heads, gold, scored) for heads in one] for one in both]
-    first, second = (torch.stack([a.right for a in one]).sum(0) * (starts // len(one)) for one in found)
-    return first, second, found[0][0].real * starts
+    agreements = [[_Agreement(heads, gold, scored) for heads in one] for one in both]
+    first, second = (torch.stack([a.right for a in one]).sum(0) * (starts // len(one)) for one in agreements)
+    return first, second, agreements[0][0].real * starts
 
 
 def _positions(lengths: Tensor) -> tuple[Tensor, Tensor]:
@@ -401,14 +401,14 @@ def _positions(lengths: Tensor) -> tuple[Tensor, Tensor]:
 def _length_bin(agreement: _Agreement, bound: int | None) -> LengthBin:
     longest = torch.iinfo(torch.long).max if bound is None else bound
     words, sentences = agreement.word_length <= longest, agreement.length <= longest
-    some = bool(sentences.any())
+    nonempty = bool(sentences.any())
     return LengthBin(
         max_length=bound,
         sentences=int(sentences.sum()),
         words=int(words.sum()),
-        directed=_fraction(agreement.directed[words]) if some else None,
-        undirected=_fraction(agreement.undirected[words]) if some else None,
-        root=_fraction(agreement.root[sentences]) if some else None,
+        directed=_fraction(agreement.directed[words]) if nonempty else None,
+        undirected=_fraction(agreement.undirected[words]) if nonempty else None,
+        root=_fraction(agreement.root[sentences]) if nonempty else None,
     )
 
 

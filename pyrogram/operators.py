@@ -264,8 +264,8 @@ def _differentiated(
             for x in tensors
         ]
         results = _OPERATIONS[number].run(leaves)
-        found = _gradients(results, [x for x in leaves if x.is_floating_point()], gradients, graph)
-    return (results if graph else [y.detach() for y in results]), found
+        grads = _gradients(results, [x for x in leaves if x.is_floating_point()], gradients, graph)
+    return (results if graph else [y.detach() for y in results]), grads
 
 
 def _gradients(
@@ -361,8 +361,8 @@ def _keep(ctx: Any, inputs: tuple[int, Sequence[Tensor]], output: Sequence[Tenso
 def _pulled(ctx: Any, gradients: Sequence[Tensor]) -> tuple[None, list[Tensor | None]]:
     saved = ctx.saved_tensors  # which checkpointing gives once
     tensors, results = saved[: ctx.size], saved[ctx.size :]
-    found = iter(_OPERATIONS[ctx.number].pull(ctx.number, tensors, results, gradients))
-    return None, [next(found) if x.is_floating_point() else None for x in tensors]
+    grads = iter(_OPERATIONS[ctx.number].pull(ctx.number, tensors, results, gradients))
+    return None, [next(grads) if x.is_floating_point() else None for x in tensors]
 
 
 def _vmapped(info: Any, in_dims: Any, number: int, tensors: Sequence[Tensor]) -> tuple[list[Tensor], list[int]]:

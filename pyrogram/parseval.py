@@ -141,7 +141,7 @@ def brackets(tree: Any, *, keep: Sequence[bool] | None = None, conventions: Conv
     position = [0]
     for kept in keep:
         position.append(position[-1] + bool(kept))
-    found: Counter[Bracket] = Counter()
+    counts: Counter[Bracket] = Counter()
     words = itertools.count()
 
     def count_bracket(node: Any, spans: list[tuple[int, int]]) -> tuple[int, int]:
@@ -149,7 +149,7 @@ def brackets(tree: Any, *, keep: Sequence[bool] | None = None, conventions: Conv
         label = node.label()
         top = node is tree and label in conventions.top_labels
         if not (_is_tag(node) or top or position[start] == position[end]):
-            found[conventions.equal_labels.get(label, label), position[start], position[end]] += 1
+            counts[conventions.equal_labels.get(label, label), position[start], position[end]] += 1
         return start, end
 
     def span(word: Any) -> tuple[int, int]:
@@ -157,7 +157,7 @@ def brackets(tree: Any, *, keep: Sequence[bool] | None = None, conventions: Conv
         return i, i + 1
 
     fold(tree, span, count_bracket)
-    return found
+    return counts
 
 
 @dataclass(frozen=True)
@@ -190,10 +190,10 @@ def _compare(number: int, predicted: Any, gold: Any, conventions: Conventions) -
     if not any(keep) or keep != [tag not in conventions.punctuation for tag in tags]:
         return _Compared(length)
     truth = brackets(gold, keep=keep, conventions=conventions)
-    found = brackets(predicted, keep=keep, conventions=conventions)
+    guess = brackets(predicted, keep=keep, conventions=conventions)
     spans: Counter[tuple[int, int]] = Counter()
     true_spans: Counter[tuple[int, int]] = Counter()
-    for counted, by_label in ((spans, found), (true_spans, truth)):
+    for counted, by_label in ((spans, guess), (true_spans, truth)):
         for (_, i, k), count in by_label.items():
             counted[i, k] += count
     crossing = sum(
@@ -202,9 +202,9 @@ def _compare(number: int, predicted: Any, gold: Any, conventions: Conventions) -
     return _Compared(
         length,
         skipped=False,
-        predicted=found.total(),
+        predicted=guess.total(),
         gold=truth.total(),
-        matched=(found & truth).total(),
+        matched=(guess & truth).total(),
         unlabelled=(spans & true_spans).total(),
         crossing=crossing,
         tags=sum(keep),
@@ -237,21 +237,21 @@ def _bin(compared: Sequence[_Compared], bound: int | None) -> ParsevalBin:
     )
 
 
-def _ratio(part: int, whole: int) -> float | None:
-    return part / whole if whole else None
+def _ratio(count: int, total: int) -> float | None:
+    return count / total if total else None
 
 
 def _tags(tree: Any) -> list[str]:
     """The tag of every word; that of a word that hangs on a phrase, beside others, is the phrase's label."""
-    found = []
+    tags = []
     agenda = [(tree, "")]
     while agenda:
         node, above = agenda.pop()
         if isinstance(node, str):
-            found.append(above)
+            tags.append(above)
         else:
             agenda.extend((child, str(node.label())) for child in reversed(node))
-    return found
+    return tags
 
 
 def _is_tag(node: Any) -> bool:

@@ -23,7 +23,7 @@ def printable(text: str, longest: int | None = None, keep: str = "") -> str:
     """
     if longest is not None and len(text) > longest:
         text = text[:longest] + "..."
-    return _CONTROL.sub(lambda found: found[0] if found[0] in keep else _escape(found[0]), text)
+    return _CONTROL.sub(lambda match: match[0] if match[0] in keep else _escape(match[0]), text)
 
 
 def shown(word: str) -> str:

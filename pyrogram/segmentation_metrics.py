@@ -83,8 +83,8 @@ class SegmentationScores:
     def __str__(self) -> str:
         lines = ["           precision  recall      F1"]
         for name in ("token", "boundary", "type"):
-            found: Agreement = getattr(self, name)
-            shares = (found.precision, found.recall, found.f1)
+            agreement: Agreement = getattr(self, name)
+            shares = (agreement.precision, agreement.recall, agreement.f1)
             row = "".join(
                 f"{'-' if s is None else f'{100 * s:.1f}':>{w}}" for s, w in zip(shares, (12, 8, 8), strict=True)
             )
@@ -108,10 +108,10 @@ def segmentation_scores(predicted: Sequence[Segmentation], gold: Sequence[Segmen
     pairs = [
         (_spans(i, p, "predicted"), _spans(i, g, "gold")) for i, (p, g) in enumerate(zip(predicted, gold, strict=True))
     ]
-    for i, (own, other) in enumerate(pairs):
+    for i, (p, g) in enumerate(pairs):
         if _symbols(predicted[i]) != _symbols(gold[i]):
             raise ValueError(f"item {i} is {_shown(predicted[i])!r} predicted but {_shown(gold[i])!r} in gold")
-        assert max(own)[1] == max(other)[1]
+        assert max(p)[1] == max(g)[1]
     token = Agreement(*_sums((len(p & g), len(p), len(g)) for p, g in pairs))
     inner = [({k for _, k in p} - {max(p)[1]}, {k for _, k in g} - {max(g)[1]}) for p, g in pairs]
     boundary = Agreement(*_sums((len(p & g), len(p), len(g)) for p, g in inner))
@@ -128,10 +128,10 @@ def closest_segmentations(
     Of equally good ones the first, so that what no prediction decides stays as the annotators wrote it.
     """
     chosen = []
-    for i, (own, golds) in enumerate(zip(predicted, alternatives, strict=True)):
-        spans = _spans(i, own, "predicted")
-        found = [_spans(i, g, "gold") for g in golds]
-        shares = [len(spans & g) / (len(spans) + len(g)) for g in found]
+    for i, (segmentation, golds) in enumerate(zip(predicted, alternatives, strict=True)):
+        spans = _spans(i, segmentation, "predicted")
+        gold_spans = [_spans(i, g, "gold") for g in golds]
+        shares = [len(spans & g) / (len(spans) + len(g)) for g in gold_spans]
         chosen.append(golds[shares.index(max(shares))])
     return chosen
 
@@ -148,10 +148,10 @@ def perplexity(log_probs: Tensor) -> float:
     return math.exp(-mean) if mean > -700 else math.inf
 
 
-def _spans(number: int, segments: Segmentation, what: str) -> set[tuple[int, int]]:
+def _spans(number: int, segments: Segmentation, side: str) -> set[tuple[int, int]]:
     """Start and end of every segment."""
     if isinstance(segments, str) or not len(segments) or not all(len(s) for s in segments):
-        raise ValueError(f"item {number} of {what} must be segments, none of them empty, not {segments!r}")
+        raise ValueError(f"item {number} of {side} must be segments, none of them empty, not {segments!r}")
     ends = list(accumulate(len(s) for s in segments))
     return set(zip([0, *ends[:-1]], ends, strict=True))
 

@@ -41,8 +41,8 @@ class Factors(dict[str, Tensor]):
         cache: dict[Any, Any] = self.__dict__
         if key not in cache:
             cache[key] = compute()
-        found: Result = cache[key]
-        return found
+        result: Result = cache[key]
+        return result
 
 
 class Structure(ABC):
@@ -254,13 +254,13 @@ class Sentences:
 
     def flat(self, batch: torch.Size | None = None) -> Sentences:
         """All sentences one after the other, shape ``(N, n)``, expanded to a batch first."""
-        whole = self.words.shape[:-1] if batch is None else batch
-        if self.words.dim() == 2 and whole == self.words.shape[:-1]:
+        shape = self.words.shape[:-1] if batch is None else batch
+        if self.words.dim() == 2 and shape == self.words.shape[:-1]:
             return self
         dims = self.words.dim() - 1
 
         def flatten(table: Tensor) -> Tensor:
-            return table.expand(*whole, *table.shape[dims:]).reshape(whole.numel(), *table.shape[dims:])
+            return table.expand(*shape, *table.shape[dims:]).reshape(shape.numel(), *table.shape[dims:])
 
         return self._of({kind: flatten(table) for kind, table in self.known.items()}, flatten(self.words))
 
@@ -321,16 +321,16 @@ class Sentences:
         """Logs of the factors of the known derivations, shape ``batch``; -inf for what is none, or forbidden."""
         assert self.structure is not None
         flat = self.flat()
-        found = self.structure.log_factors(flat, flat.derivations)
-        return found.reshape(self.words.shape[:-1])
+        logs = self.structure.log_factors(flat, flat.derivations)
+        return logs.reshape(self.words.shape[:-1])
 
     @cached_property
     def events(self) -> Tensor:
         """Events of the known derivations, numbered through all blocks, shape ``(*batch, E)``, padded with -1."""
         assert self.structure is not None
         flat = self.flat()
-        found = self.structure.events(flat.words, flat.derivations)
-        return found.reshape(*self.words.shape[:-1], found.shape[-1])
+        events = self.structure.events(flat.words, flat.derivations)
+        return events.reshape(*self.words.shape[:-1], events.shape[-1])
 
     # ------------------------------------------------------------------ sums over known derivations
 
@@ -356,9 +356,9 @@ class Sentences:
         def total(events: Tensor) -> Tensor:
             return torch.bincount(events[events >= 0], minlength=num_events(blocks)).double()
 
-        every = bool(possible.all())
+        complete = bool(possible.all())
         return by_block(
-            self.factors.kept("total", lambda: total(self.events)) if every else total(self.events[possible]), blocks
+            self.factors.kept("total", lambda: total(self.events)) if complete else total(self.events[possible]), blocks
         )
 
 

@@ -81,23 +81,23 @@ def bootstrap_difference(
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie between 0 and 1, got {confidence}.")
     gain, sizes = (right - others)[sizes > 0], sizes[sizes > 0]
-    found = float(gain.sum() / sizes.sum())
+    difference = float(gain.sum() / sizes.sum())
     drawn = _differences(gain, sizes, samples, seed)
     low, high = np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2])
     # Rounding must not decide whether a sample like the one found is as far away.
-    extreme = int((np.abs(drawn - found) >= abs(found) - 1e-12).sum())
-    return Bootstrap(found, float(low), float(high), (extreme + 1) / (samples + 1), confidence, samples)
+    extreme = int((np.abs(drawn - difference) >= abs(difference) - 1e-12).sum())
+    return Bootstrap(difference, float(low), float(high), (extreme + 1) / (samples + 1), confidence, samples)
 
 
 def _differences(gain: np.ndarray, sizes: np.ndarray, samples: int, seed: int) -> np.ndarray:
     """The difference on each sample of sentences."""
     random = np.random.default_rng(seed)
-    n, parts = len(sizes), []
+    n, differences = len(sizes), []
     step = max(1, _DRAWS // n)
     for start in range(0, samples, step):
         chosen = random.integers(n, size=(min(step, samples - start), n))
-        parts.append(gain[chosen].sum(1) / sizes[chosen].sum(1))
-    return np.concatenate(parts)
+        differences.append(gain[chosen].sum(1) / sizes[chosen].sum(1))
+    return np.concatenate(differences)
 
 
 @dataclass(frozen=True)

@@ -73,14 +73,14 @@ def tree_statistics(
     if not isinstance(statistics, Mapping):
         raise TypeError(f"statistics must be functions by name, not {statistics!r:.80}")
     words = words.expand(*trees.shape[:-1], words.shape[-1])
-    found = {name: torch.as_tensor(statistic(words, trees)) for name, statistic in statistics.items()}
-    for name, values in found.items():
+    results = {name: torch.as_tensor(statistic(words, trees)) for name, statistic in statistics.items()}
+    for name, values in results.items():
         if values.shape != trees.shape[:-1]:
             raise ValueError(
                 f"statistic {name!r} must return a number for each derivation, shape {tuple(trees.shape[:-1])}, not "
                 f"{tuple(values.shape)}"
             )
-    return {name: values.to(torch.float64) for name, values in found.items()}
+    return {name: values.to(torch.float64) for name, values in results.items()}
 
 
 def corpus_means(values: Mapping[str, Tensor]) -> dict[str, Tensor]:

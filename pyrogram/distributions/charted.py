@@ -96,8 +96,8 @@ class ChartDistribution(TorchDistribution):
         wide = [x.expand((*batch, *x.shape[x.dim() - d :])) for x, (_, d) in zip(tensors, dims, strict=True)]
         if method == "sample":
             wide.append(torch.randint(2**62, ()))
-        found = operate(number_of(_values, *recipe, method, arguments), wide)
-        return tuple(found) if len(found) > 1 else found[0]
+        outputs = operate(number_of(_values, *recipe, method, arguments), wide)
+        return tuple(outputs) if len(outputs) > 1 else outputs[0]
 
     def _summed(self) -> Summed:
         """The recursion that sums over the values, and what it is run on.
@@ -125,15 +125,15 @@ class ChartDistribution(TorchDistribution):
         chosen = numbers.reshape(-1)[0] if sentence is None else numbers[sentence]
         if np.ndim(chosen):
             raise ValueError(f"a chart is of one sentence, and {sentence} are {np.size(chosen)}")
-        b, given = int(chosen), summed.given
-        tables = {name: w[min(b, len(w) - 1)].detach().exp() for name, w in given.weights.items()}
+        b, inputs = int(chosen), summed.given
+        tables = {name: w[min(b, len(w) - 1)].detach().exp() for name, w in inputs.weights.items()}
         return Chart(
             summed.recursion,
             {name: w.to("cpu", torch.float64).numpy() for name, w in tables.items()},
-            int(given.lengths[b]),
-            sizes=given.sizes,
-            lists=given.lists,
-            words={name: rows[b].tolist() for name, rows in given.words.items()},
+            int(inputs.lengths[b]),
+            sizes=inputs.sizes,
+            lists=inputs.lists,
+            words={name: rows[b].tolist() for name, rows in inputs.words.items()},
             symbols=summed.symbols,
         )
 
@@ -188,8 +188,8 @@ def traceable(method: Method) -> Method:
     def either(self: ChartDistribution, *arguments: Any, **options: Any) -> Any:
         if not captured():
             return method(self, *arguments, **options)
-        given = (*arguments, *options.values())
-        constants = (tuple(map(int, x)) if isinstance(x, Sequence) and not isinstance(x, str) else x for x in given)
+        values = (*arguments, *options.values())
+        constants = (tuple(map(int, x)) if isinstance(x, Sequence) and not isinstance(x, str) else x for x in values)
         return self._traced_values(method.__name__, tuple(constants))
 
     return cast(Method, either)
@@ -205,8 +205,8 @@ def _scalar(
     of, size = make(*constants), len(dims)
 
     def scalar(*tensors: Tensor) -> Tensor:
-        found = getattr(of(*tensors[:size]), name)
-        result: Tensor = found(*tensors[size:]) if num_values else found
+        attribute = getattr(of(*tensors[:size]), name)
+        result: Tensor = attribute(*tensors[size:]) if num_values else attribute
         return result
 
     return LogSum(scalar, (*(d for _, d in dims), *(1,) * num_values))
@@ -222,18 +222,18 @@ def _values(
     of, size = make(*constants), len(dims)
 
     def values(*tensors: Tensor) -> list[Tensor]:
-        found = of(*tensors[:size])
+        law = of(*tensors[:size])
         with torch.random.fork_rng(devices={x.device for x in tensors if x.device.type == "cuda"}):
             for seed in tensors[size:]:
                 torch.manual_seed(int(seed))
-            results = getattr(found, method)(*arguments)
+            results = getattr(law, method)(*arguments)
         return list(results) if isinstance(results, tuple) else [results]
 
     def empty(*tensors: Tensor) -> list[Tensor]:
-        found = of(*tensors[:size])
+        law = of(*tensors[:size])
         front = tuple(arguments[0]) if method == "sample" and arguments else arguments[:1] if method == "top_k" else ()
-        rows = tensors[0].new_empty(*front, *found.batch_shape, *found.event_shape, dtype=torch.long)
-        return [rows, tensors[0].new_empty(*front, *found.batch_shape)] if method == "top_k" else [rows]
+        rows = tensors[0].new_empty(*front, *law.batch_shape, *law.event_shape, dtype=torch.long)
+        return [rows, tensors[0].new_empty(*front, *law.batch_shape)] if method == "top_k" else [rows]
 
     return Values(values, empty)
 
@@ -262,12 +262,12 @@ class _Kept(NamedTuple):
 
 def _states(inputs: tuple[Tensor | None, ...]) -> tuple[tuple[Tensor | None, int], ...] | None:
     """Tensors and their versions; None if one has no version, so that nobody can tell whether it changed."""
-    found = []
+    states = []
     for x in inputs:
         if x is not None and x.is_inference():
             return None
-        found.append((x, 0 if x is None else x._version))
-    return tuple(found)
+        states.append((x, 0 if x is None else x._version))
+    return tuple(states)
 
 
 def differ(one: Tensor, other: Tensor) -> bool:

@@ -140,12 +140,12 @@ class RecursiveDerivations(_Named):
         words = self.words.expand(*batch, self.words.shape[-1]).reshape(batch.numel(), self.words.shape[-1])
         integral = (ids.long() == ids).all(-1).tolist()
         known: dict[tuple[tuple[int, ...], tuple[int, ...]], bool] = {}
-        found = []
+        valid = []
         for fits, row, sentence in zip(integral, ids.long().tolist(), words.tolist(), strict=True):
             key = tuple(sentence), tuple(row)
             if fits and key not in known:
                 events, n = [x for x in row if x >= 0], sum(w >= 0 for w in sentence)
                 padded = row == events + [-1] * (len(row) - len(events))
                 known[key] = padded and self.traces(sentence[:n]).ways(events) == 1
-            found.append(fits and known[key])
-        return torch.tensor(found, dtype=torch.bool, device=value.device).reshape(batch)
+            valid.append(fits and known[key])
+        return torch.tensor(valid, dtype=torch.bool, device=value.device).reshape(batch)

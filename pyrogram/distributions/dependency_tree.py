@@ -53,11 +53,11 @@ class DependencyTreeDistribution(ChartDistribution):
         multiroot: bool,
         validate_args: bool | None,
     ):
-        given = {name: x for name, x in scores.items() if x is not None}
-        shapes = [x.shape[: x.dim() - event_dims[name]] for name, x in given.items()]
+        tables = {name: x for name, x in scores.items() if x is not None}
+        shapes = [x.shape[: x.dim() - event_dims[name]] for name, x in tables.items()]
         self._all_full = lengths is None
         if lengths is None:
-            lengths = torch.full(shapes[0], event_shape[0], dtype=torch.long, device=given["arc_scores"].device)
+            lengths = torch.full(shapes[0], event_shape[0], dtype=torch.long, device=tables["arc_scores"].device)
         batch_shape = broadcast(*shapes, lengths.shape)
         if lengths.is_floating_point():
             raise ValueError(f"lengths must be integers, not {lengths.dtype}")
@@ -71,10 +71,10 @@ class DependencyTreeDistribution(ChartDistribution):
         super().__init__(batch_shape, torch.Size(event_shape), validate_args=invalid)
         self._validate_args = validate
         if validate:
-            self._validate_parameters(given)
+            self._validate_parameters(tables)
 
-    def _validate_parameters(self, given: Mapping[str, Tensor]) -> None:
-        for name, scores in given.items():
+    def _validate_parameters(self, tables: Mapping[str, Tensor]) -> None:
+        for name, scores in tables.items():
             if name != "arc_scores" and not Scores().holds(scores):
                 raise ValueError(f"{name} must be real numbers or -inf, but some are NaN or +inf")
         if not (self._all_full or captured()):
@@ -125,12 +125,12 @@ class DependencyTreeDistribution(ChartDistribution):
         return None if self._all_full else self.lengths
 
     def _recipe(self) -> tuple[Recipe, list[Tensor]]:
-        given = {name: getattr(self, name) for name in self._score_names if getattr(self, name) is not None}
-        dims = {name: self._event_dims[name] for name in given}
+        tensors = {name: getattr(self, name) for name in self._score_names if getattr(self, name) is not None}
+        dims = {name: self._event_dims[name] for name in tensors}
         if not self._all_full:
-            given["lengths"], dims["lengths"] = self.lengths, 0
+            tensors["lengths"], dims["lengths"] = self.lengths, 0
         options = (*self._options, ("multiroot", self.multiroot), ("validate_args", self._validate_args))
-        return (structure, (self._kind, tuple(given), options), tuple(dims.items())), list(given.values())
+        return (structure, (self._kind, tuple(tensors), options), tuple(dims.items())), list(tensors.values())
 
     @property
     def _kind(self) -> type:

@@ -73,7 +73,7 @@ class Gaussian:
         return result
 
 
-def _broadcast(loc: tuple[int, ...], name: str, given: torch.Size, vectors: torch.Size) -> torch.Size:
+def _broadcast(loc: tuple[int, ...], name: str, actual: torch.Size, vectors: torch.Size) -> torch.Size:
     try:
         shape = broadcast_shapes(loc, vectors)
         # A covariance says how long vectors are.
@@ -81,4 +81,4 @@ def _broadcast(loc: tuple[int, ...], name: str, given: torch.Size, vectors: torc
             return shape
     except RuntimeError:
         pass
-    raise ValueError(f"loc of shape {loc} and {name} of shape {tuple(given)} do not fit together")
+    raise ValueError(f"loc of shape {loc} and {name} of shape {tuple(actual)} do not fit together")

@@ -74,9 +74,9 @@ class GrandparentDependencyTree(HigherOrderTreeDistribution):
                 raise ValueError(f"{name}_scores must have shape (..., {expected}), not {tuple(scores.shape)}")
             if scores.dtype != arc_scores.dtype:
                 raise ValueError(f"{name}_scores are {scores.dtype} but arc_scores are {arc_scores.dtype}")
-        given = {"arc_scores": arc_scores, "grandparent_scores": grandparent_scores}
+        required = {"arc_scores": arc_scores, "grandparent_scores": grandparent_scores}
         super().__init__(
-            given | {"grandsibling_scores": grandsibling_scores},
+            required | {"grandsibling_scores": grandsibling_scores},
             {"arc_scores": 2, "grandparent_scores": 3, "grandsibling_scores": 4},
             (N - 1,),
             lengths,
@@ -106,8 +106,8 @@ class GrandparentDependencyTree(HigherOrderTreeDistribution):
         h, d, x = torch.meshgrid(*[torch.arange(N, device=arcs.device)] * 3, indexing="ij")
         low, high = torch.minimum(h, d), torch.maximum(h, d)
         possible = (h > 0) & (d > 0) & (h != d) & ~((low <= x) & (x <= high))  # of the head's head x
-        own = self.lengths.reshape(1) if self.lengths.dim() == 0 else lengths
-        within = torch.arange(N, device=arcs.device) <= own[:, None]
+        limits = self.lengths.reshape(1) if self.lengths.dim() == 0 else lengths
+        within = torch.arange(N, device=arcs.device) <= limits[:, None]
         within = within[:, :, None, None] & within[:, None, :, None] & within[:, None, None, :]
         with_grandparent = arcs[..., None] + flat["grandparent"].permute(0, 2, 3, 1)
         weights = {
@@ -127,13 +127,13 @@ class GrandparentDependencyTree(HigherOrderTreeDistribution):
         return Summed(self._program.recursion, self._given(self._own_batch), self._own_batch, {})
 
     def _marginals(self) -> tuple[Tensor, ...]:
-        log_z, found = self._program.marginals(self._given(self._own_batch))
-        by_grandparent = found["arc"].permute(0, 3, 1, 2)
+        log_z, counts = self._program.marginals(self._given(self._own_batch))
+        by_grandparent = counts["arc"].permute(0, 3, 1, 2)
         arcs = by_grandparent.sum(1)
-        arcs = torch.cat([arcs[:, :1] + found["root"][:, None], arcs[:, 1:]], 1)
+        arcs = torch.cat([arcs[:, :1] + counts["root"][:, None], arcs[:, 1:]], 1)
         tables = [arcs, by_grandparent]
-        if "sibling" in found:
-            tables.append(found["sibling"].permute(0, 4, 1, 2, 3))
+        if "sibling" in counts:
+            tables.append(counts["sibling"].permute(0, 4, 1, 2, 3))
         return tuple(x.reshape(self._own_batch + x.shape[1:]) for x in (log_z, *tables))
 
     def _events(self, heads: Tensor) -> dict[str, Tensor]:
@@ -156,8 +156,8 @@ class GrandparentDependencyTree(HigherOrderTreeDistribution):
         return {"root": (0, 1), "arc": (0, N, 1, 0)}
 
     def _sample(self, count: int) -> Tensor:
-        given = self._given(self.batch_shape)
-        return self._heads(self._program.draw(given, count, self._numbers(), self.event_shape[0]))
+        inputs = self._given(self.batch_shape)
+        return self._heads(self._program.draw(inputs, count, self._numbers(), self.event_shape[0]))
 
     def _top_k(self, k: int) -> tuple[Tensor, Tensor]:
         scores, rows = self._program.best(self._given(self.batch_shape), k, self._numbers(), self.event_shape[0])

@@ -70,12 +70,12 @@ class Contexts:
             seen, before, measure, density = self._last
             if settings == before and _equal(measure, base) and torch.equal(seen, values):
                 return density
-        made = Restaurants(self.num_levels, num_values, paths, base=base)
+        restaurants = Restaurants(self.num_levels, num_values, paths, base=base)
         if likelihood == "predictive":
-            density = made.add_recorded(self.keys, values).log_prob
+            density = restaurants.add_recorded(self.keys, values).log_prob
         else:
-            made.add(self.keys, values, torch.ones(self.num_levels), torch.zeros(self.num_levels))
-            density = made.log_joint
+            restaurants.add(self.keys, values, torch.ones(self.num_levels), torch.zeros(self.num_levels))
+            density = restaurants.log_joint
         self._last = values.clone(), settings, None if base is None else base.clone(), density
         return density
 
@@ -230,8 +230,8 @@ class HierarchicalPitmanYor(TorchDistribution):
         with torch.no_grad():
             for _ in range(torch.Size(sample_shape).numel()):
                 for alpha, epsilon in self._batch_parameters():
-                    made = Restaurants(self.contexts.num_levels, self.num_values, paths, base=self.base)
-                    draws.append(made.draw(self.contexts.keys, alpha, epsilon))
+                    restaurants = Restaurants(self.contexts.num_levels, self.num_values, paths, base=self.base)
+                    draws.append(restaurants.draw(self.contexts.keys, alpha, epsilon))
         device = self.concentration.device
         if not draws:
             return torch.zeros(shape + self.event_shape, dtype=torch.long, device=device)
@@ -248,9 +248,9 @@ class HierarchicalPitmanYor(TorchDistribution):
             raise ValueError(
                 f"restaurants need concentration and discount of shape (L,), not a batch {self.batch_shape}"
             )
-        made = Restaurants(self.contexts.num_levels, self.num_values, self.paths, base=self.base)
-        made.add(self.contexts.keys, values, self.concentration, self.discount, generator)
-        return made
+        restaurants = Restaurants(self.contexts.num_levels, self.num_values, self.paths, base=self.base)
+        restaurants.add(self.contexts.keys, values, self.concentration, self.discount, generator)
+        return restaurants
 
     def _validate_sample(self, value: Tensor) -> None:
         N = len(self.contexts)  # the restaurants look at the values themselves
@@ -265,14 +265,14 @@ class HierarchicalPitmanYor(TorchDistribution):
 
 def _parameters(concentration: Any, discount: Any) -> tuple[Tensor, Tensor]:
     """Both as floating-point tensors: what is none is made one like the other or, if both are none, the default."""
-    given = (concentration, discount)
-    like = [x for x in given if isinstance(x, Tensor)]
+    pair = (concentration, discount)
+    like = [x for x in pair if isinstance(x, Tensor)]
     dtype = next((x.dtype for x in like if x.is_floating_point()), torch.get_default_dtype())
     device = like[0].device if like else None
-    found = []
-    for name, x in zip(("concentration", "discount"), given, strict=True):
+    tensors = []
+    for name, x in zip(("concentration", "discount"), pair, strict=True):
         if isinstance(x, Tensor) and x.is_complex():
             raise ValueError(f"{name} must be real numbers, not {x.dtype}")
         real = isinstance(x, Tensor) and x.is_floating_point()
-        found.append(x if real else as_tensor(name, x, dtype).to(device))
-    return found[0], found[1]
+        tensors.append(x if real else as_tensor(name, x, dtype).to(device))
+    return tensors[0], tensors[1]

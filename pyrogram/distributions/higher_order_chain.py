@@ -120,13 +120,13 @@ class HigherOrderChain(ScoredStructure):
 
     def _weights(self, scores: Mapping[str, Tensor]) -> dict[str, Tensor]:
         x, K, m, n = scores["state"], self.num_labels, self.order, self.event_shape[0]
-        every, states = slice(None), slice(K)
+        full, states = slice(None), slice(K)
         shared = scores.get("transition")
         table = x if shared is None else shared
-        rest: tuple[Any, ...] = (every, every) if shared is None else (every,)
+        rest: tuple[Any, ...] = (full, full) if shared is None else (full,)
         tables = {"score": table[rest + (states,) * m]}
         for a in range(1, m + 1):  # m + 1 - a states are before the first word
-            rest = (every, min(a, n) - 1) if shared is None else (every,)  # of word a, which may not be there
+            rest = (full, min(a, n) - 1) if shared is None else (full,)  # of word a, which may not be there
             rest += (K,) * (m + 1 - a) + (states,) * (a - 1)
             tables[f"start{a}"] = table[rest]
         return tables if shared is None else tables | {"word": x}

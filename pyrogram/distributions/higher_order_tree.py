@@ -26,8 +26,8 @@ class HigherOrderTreeDistribution(DependencyTreeDistribution):
     @property
     def _scores(self) -> dict[str, Tensor]:
         """Those that are given, by the names of the events."""
-        found = {name.removesuffix("_scores"): getattr(self, name) for name in self._score_names}
-        return {name: x for name, x in found.items() if x is not None}
+        tables = {name.removesuffix("_scores"): getattr(self, name) for name in self._score_names}
+        return {name: x for name, x in tables.items() if x is not None}
 
     def _dims(self, name: str) -> int:
         """How many dimensions the table of some events has."""
@@ -71,8 +71,8 @@ class HigherOrderTreeDistribution(DependencyTreeDistribution):
         """Entropy in nats, shape ``batch_shape``; 0 where no tree is possible."""
         log_z, *posteriors = self._posterior()
         pairs = zip(self._scores.values(), posteriors, strict=False)
-        found: Tensor = entropy(log_z, [(s.expand(p.shape), p) for s, p in pairs])
-        return found.expand(self.batch_shape)
+        nats: Tensor = entropy(log_z, [(s.expand(p.shape), p) for s, p in pairs])
+        return nats.expand(self.batch_shape)
 
 
 @register_kl(HigherOrderTreeDistribution, HigherOrderTreeDistribution)

@@ -52,8 +52,8 @@ class KnownDerivation(TorchDistribution):
 
     def _chosen(self, known: Any, other: Tensor, event_dim: int = 0) -> Tensor:
         """What belongs to known derivations where there is one, and else what belongs to the others."""
-        own = self.is_known.reshape(*self.is_known.shape, *(1,) * event_dim)
-        return torch.where(own, known, other)
+        mask = self.is_known.reshape(*self.is_known.shape, *(1,) * event_dim)
+        return torch.where(mask, known, other)
 
     @property
     def log_partition(self) -> Tensor:
@@ -81,28 +81,28 @@ class KnownDerivation(TorchDistribution):
 
     def expected_counts(self) -> Weights:
         """E[f | x, known, w] of every event, shape ``(*batch_shape, *block.shape)`` by block."""
-        expected, own = self.others.expected_counts(), self.others._counts_of(self.known)
+        expected, known_counts = self.others.expected_counts(), self.others._counts_of(self.known)
         dims = {name: len(block.shape) for name, block in self.grammar.blocks.items()}
         valid = {n: self.is_valid.reshape(*self.is_valid.shape, *(1,) * d) for n, d in dims.items()}
-        found = {n: self._chosen(torch.where(valid[n], own[n], 0.0), c, dims[n]) for n, c in expected.items()}
-        return {n: c.expand(*self.batch_shape, *c.shape[c.dim() - dims[n] :]) for n, c in found.items()}
+        counts = {n: self._chosen(torch.where(valid[n], known_counts[n], 0.0), c, dims[n]) for n, c in expected.items()}
+        return {n: c.expand(*self.batch_shape, *c.shape[c.dim() - dims[n] :]) for n, c in counts.items()}
 
     def counts(self, value: Tensor) -> Weights:
         """f(x, y): how often each event is in given derivations, shape ``(*value.shape[:-1], *block.shape)``."""
-        found: Weights = self.others.counts(value)
-        return found
+        counts: Weights = self.others.counts(value)
+        return counts
 
     def parts(self, value: Tensor) -> Tensor:
         """What derivations are made of, in the shape of :meth:`marginals`."""
-        found: Tensor = self.others.parts(value)
-        return found
+        parts: Tensor = self.others.parts(value)
+        return parts
 
     def marginals(self) -> Tensor:
         """Posteriors of what derivations are made of, as the distribution has them that knows of none."""
         others = self.others.marginals()
         fits = self.is_known & self.is_valid
-        own = self.parts(torch.where(fits[..., None], self.known, self.others.argmax()))
-        return self._chosen(own, others, others.dim() - len(self.batch_shape))
+        parts = self.parts(torch.where(fits[..., None], self.known, self.others.argmax()))
+        return self._chosen(parts, others, others.dim() - len(self.batch_shape))
 
     def entropy(self) -> Tensor:
         """Entropy in nats, shape ``batch_shape``; 0 where the derivation is known."""
@@ -135,8 +135,7 @@ class KnownDerivation(TorchDistribution):
 @register_kl(TorchDistribution, KnownDerivation)
 def _kl(p: Any, q: Any) -> Tensor:
     """KL(p || q): of a known derivation -log q of it; from what is no known derivation to one +inf, or 0."""
-    own, others = (x.others if isinstance(x, KnownDerivation) else x for x in (p, q))
-    total: Tensor = kl_divergence(own, others)
+    total: Tensor = kl_divergence(*(x.others if isinstance(x, KnownDerivation) else x for x in (p, q)))
     if isinstance(q, KnownDerivation):
         alone = p.top_k(2)[1][1] == -torch.inf  # p has one derivation at most
         is_same = alone & (_unchecked(p).log_prob(q.known) > -torch.inf)
@@ -150,8 +149,8 @@ def _kl(p: Any, q: Any) -> Tensor:
 
 def _unchecked(law: Any) -> Any:
     """The same law, which takes rows of padding for values: those of sentences whose derivations are not known."""
-    found = copy(law)
-    found._validate_args = False
+    unchecked = copy(law)
+    unchecked._validate_args = False
     if isinstance(law, KnownDerivation):
-        found.others = _unchecked(law.others)
-    return found
+        unchecked.others = _unchecked(law.others)
+    return unchecked

@@ -103,10 +103,10 @@ class LabelledDependencyTree(DependencyTreeDistribution):
 
     def _trees(self) -> ProjectiveDependencyTree | DependencyTree:
         """With the labels summed out."""
-        found: ProjectiveDependencyTree | DependencyTree = self._kept(
+        trees: ProjectiveDependencyTree | DependencyTree = self._kept(
             "trees", lambda: self._unlabelled(Logarithms().total(self._possible, (-1,)))
         )
-        return found
+        return trees
 
     @property
     def _options(self) -> Options:

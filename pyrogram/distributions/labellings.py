@@ -16,14 +16,14 @@ def best_labellings(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     :param scores: shape ``(*batch, parts, L)``.
     :returns: their scores, ``(*batch, k)``, -inf where there are fewer, and labels, ``(*batch, k, parts)``.
     """
-    parts = scores.shape[-2]
-    own, names = scores.topk(min(k, scores.shape[-1]), -1)
+    num_parts = scores.shape[-2]
+    values, names = scores.topk(min(k, scores.shape[-1]), -1)
     total = scores.new_zeros(*scores.shape[:-2], 1)
     labels = names.new_zeros(*scores.shape[:-2], 1, 0)
-    for part in range(parts):
-        every = (total[..., :, None] + own[..., part, None, :]).flatten(-2)
-        total, chosen = every.topk(min(k, every.shape[-1]), -1)
-        before, label = chosen // own.shape[-1], chosen % own.shape[-1]
+    for part in range(num_parts):
+        sums = (total[..., :, None] + values[..., part, None, :]).flatten(-2)
+        total, chosen = sums.topk(min(k, sums.shape[-1]), -1)
+        before, label = chosen // values.shape[-1], chosen % values.shape[-1]
         labels = torch.cat(
             [
                 labels.gather(-2, before[..., None].expand(*before.shape, part)),

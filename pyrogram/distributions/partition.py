@@ -148,12 +148,12 @@ class PartitionStructure:
         expected = self.experts[name].shape
         if name not in values:
             raise ValueError(f"values lacks experts {name!r} of shape {tuple(expected)}")
-        given = values[name].shape
-        if given[max(len(given) - len(expected), 0) :] != expected:
+        shape = values[name].shape
+        if shape[max(len(shape) - len(expected), 0) :] != expected:
             raise ValueError(
-                f"values[{name!r}] must have shape (..., {', '.join(map(str, expected))}), not {tuple(given)}"
+                f"values[{name!r}] must have shape (..., {', '.join(map(str, expected))}), not {tuple(shape)}"
             )
-        return given[: len(given) - len(expected)]
+        return shape[: len(shape) - len(expected)]
 
     def _part(self, link: Link, direct: bool, value: Tensor, shape: torch.Size) -> Tensor:
         """What one link adds to the sum of each multinomial, shape (*batch, *shape)."""

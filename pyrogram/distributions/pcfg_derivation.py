@@ -85,24 +85,24 @@ class PCFGDerivation(ChartDistribution):
         if (weights is None) == (log_weights is None):
             raise ValueError("give either weights or log_weights")
         (name,) = cfg.blocks
-        given = (weights if weights is not None else log_weights or {}).get(name)
+        table = (weights if weights is not None else log_weights or {}).get(name)
         R = cfg.table.num_events
-        if given is None or given.shape[-1:] != (R,):
+        if table is None or table.shape[-1:] != (R,):
             raise ValueError(
-                f"weights must have {name!r} of shape (..., {R}), not {None if given is None else tuple(given.shape)}"
+                f"weights must have {name!r} of shape (..., {R}), not {None if table is None else tuple(table.shape)}"
             )
         words = checked_words(words, cfg.num_words)
         self.grammar, self.words, self.forbidden = cfg, words, forbidden
-        self.weights = None if weights is None else given
-        self._log_weights = None if weights is not None else given
-        own = () if forbidden is None else forbidden.shape[:-2]
-        self._own_batch = broadcast_shapes(given.shape[:-1], words.shape[:-1], own)
+        self.weights = None if weights is None else table
+        self._log_weights = None if weights is not None else table
+        forbidden_batch = () if forbidden is None else forbidden.shape[:-2]
+        self._own_batch = broadcast_shapes(table.shape[:-1], words.shape[:-1], forbidden_batch)
         self._cache: dict[str, Any] = {}
         L = cfg.longest(words.shape[-1])
         super().__init__(self._own_batch, torch.Size([L]), validate_args=validate_args)
         if self._validate_args and not captured():
             logs = self.log_weights.detach()
-            if not bool(Scores().check(logs).all()) or (weights is not None and not bool((given >= 0).all())):
+            if not bool(Scores().check(logs).all()) or (weights is not None and not bool((table >= 0).all())):
                 raise ValueError("weights must be non-negative and finite, but some are not")
 
     @property
@@ -143,15 +143,15 @@ class PCFGDerivation(ChartDistribution):
         texts = {}
         for b, (i, k, symbol, _) in zip(matches.sentence, matches.table, strict=True):
             texts[int(symbol)] = repr(" ".join(self.grammar.words[x] for x in rows[b][i:k]))
-        given = batch.given(w.reshape(-1, w.shape[-1]))
-        return Summed(batch.program.recursion, given, self._own_batch, batch.names(self.grammar.nonterminals, texts))
+        inputs = batch.given(w.reshape(-1, w.shape[-1]))
+        return Summed(batch.program.recursion, inputs, self._own_batch, batch.names(self.grammar.nonterminals, texts))
 
     def _recipe(self) -> tuple[Recipe, list[Tensor]]:
-        given = {"log_weights": self.log_weights, "words": self.words}
-        given |= {} if self.forbidden is None else {"forbidden": self.forbidden}
+        tensors = {"log_weights": self.log_weights, "words": self.words}
+        tensors |= {} if self.forbidden is None else {"forbidden": self.forbidden}
         dims = {"log_weights": 1, "words": 1, "forbidden": 2}
-        recipe = _derivation, (self.grammar.handle(), self._validate_args), tuple((name, dims[name]) for name in given)
-        return recipe, list(given.values())
+        recipe = _derivation, (self.grammar.handle(), self._validate_args), tuple((n, dims[n]) for n in tensors)
+        return recipe, list(tensors.values())
 
     def _posterior(self) -> tuple[Tensor, Tensor]:
         """log Z and expected counts ``(*own batch, R)``, with a graph where gradients are wanted."""
@@ -169,8 +169,8 @@ class PCFGDerivation(ChartDistribution):
                 log_z, counts = chart.posterior_counts(w, rules, matches)
             return log_z.reshape(self._own_batch), counts.reshape(*self._own_batch, counts.shape[-1])
 
-        found: tuple[Tensor, Tensor] = self._kept("posterior", compute)
-        return found
+        posterior: tuple[Tensor, Tensor] = self._kept("posterior", compute)
+        return posterior
 
     def _log_partition(self) -> Tensor:
         return chart.log_partition(*self._flat()).reshape(self._own_batch)
@@ -205,9 +205,9 @@ class PCFGDerivation(ChartDistribution):
         N, fits = self.forbidden.shape[-1], self.support.check(value).expand(batch).reshape(-1).cpu()
         ids = value.long().expand(*batch, value.shape[-1]).reshape(-1, value.shape[-1]).cpu()[fits]
         spans = self.forbidden.expand(*batch, N, N).reshape(-1, N, N).cpu()[fits]
-        found = torch.zeros(len(fits), dtype=torch.bool)
-        found[fits] = has_spans(ids, spans, self.grammar.flat, len(self.grammar.nonterminals))
-        return found.reshape(batch).to(value.device)
+        forbidden = torch.zeros(len(fits), dtype=torch.bool)
+        forbidden[fits] = has_spans(ids, spans, self.grammar.flat, len(self.grammar.nonterminals))
+        return forbidden.reshape(batch).to(value.device)
 
     def _score_of(self, value: Tensor) -> Tensor:
         """The log weight of derivations."""
@@ -230,10 +230,10 @@ class PCFGDerivation(ChartDistribution):
         leading = self.batch_shape[: len(self.batch_shape) - len(self._own_batch)]
         # A plate in front only asks for more draws; a dimension of size one that was expanded for more sentences.
         simple = self.batch_shape[len(leading) :] == self._own_batch
-        own = self._own_batch if simple else self.batch_shape
+        batch = self._own_batch if simple else self.batch_shape
         number = (sample_shape + leading).numel() if simple else sample_shape.numel()
         with torch.no_grad():
-            ids = chart.sample(*self._flat(own), num_samples=number)
+            ids = chart.sample(*self._flat(batch), num_samples=number)
         return self._padded(ids).reshape(*sample_shape, *self.batch_shape, *self.event_shape)
 
     def marginals(self) -> Tensor:
@@ -344,8 +344,8 @@ class PCFGDerivation(ChartDistribution):
                 f"there are too many derivations to enumerate, about {math.exp(min(number, 600)):.3g}; "
                 f"the limit is {MOST_ENUMERATED}"
             )
-        found = torch.as_tensor(np.asarray(chart.derivations(self.grammar.table, matches)), dtype=torch.long)
-        ids = self._padded(found.to(self.words.device))
+        derivations = torch.as_tensor(np.asarray(chart.derivations(self.grammar.table, matches)), dtype=torch.long)
+        ids = self._padded(derivations.to(self.words.device))
         ids = ids.reshape(len(ids), *(1,) * len(self.batch_shape), self.event_shape[0])
         return ids.expand(-1, *self.batch_shape, -1) if expand else ids
 
@@ -353,13 +353,13 @@ class PCFGDerivation(ChartDistribution):
 def _derivation(handle: int, validate: bool) -> Callable[..., PCFGDerivation]:
     """From log weights, words and what is forbidden to the distribution, for a grammar of that number."""
 
-    def made(log_weights: Tensor, words: Tensor, forbidden: Tensor | None = None) -> PCFGDerivation:
+    def build(log_weights: Tensor, words: Tensor, forbidden: Tensor | None = None) -> PCFGDerivation:
         cfg = object_of(handle)
         (name,) = cfg.blocks
         weights = {name: log_weights}
         return PCFGDerivation(cfg, None, words, log_weights=weights, forbidden=forbidden, validate_args=validate)
 
-    return made
+    return build
 
 
 def _expected(counts: Tensor, values: Tensor) -> Tensor:

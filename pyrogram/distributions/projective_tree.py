@@ -110,8 +110,8 @@ class ProjectiveDependencyTree(DependencyTreeDistribution):
         return projective.log_partition(self._arcs, self.stop_scores, self._lengths, multiroot=self.multiroot)
 
     def _summed(self) -> Summed:
-        trees, given, batch = projective.prepare(self._arcs, self.stop_scores, self._lengths, self.multiroot)
-        return Summed(trees.recursion, given, batch, {})
+        trees, inputs, batch = projective.prepare(self._arcs, self.stop_scores, self._lengths, self.multiroot)
+        return Summed(trees.recursion, inputs, batch, {})
 
     def _marginals(self) -> tuple[Tensor, Tensor, Tensor | None]:
         return projective.marginals(self._arcs, self.stop_scores, self._lengths, multiroot=self.multiroot)
@@ -139,10 +139,10 @@ class ProjectiveDependencyTree(DependencyTreeDistribution):
         if stops is not None:
             expected["stop"] = stops
         dims = len(self.batch_shape)
-        own = len(arcs.shape) - 3
+        own_dims = len(arcs.shape) - 3
         # Copies, so that a caller may change them in place.
         return {
-            k: copied(v).expand(*self.batch_shape, *v.shape[own:]) if own <= dims else copied(v)
+            k: copied(v).expand(*self.batch_shape, *v.shape[own_dims:]) if own_dims <= dims else copied(v)
             for k, v in expected.items()
         }
 

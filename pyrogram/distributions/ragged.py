@@ -68,11 +68,11 @@ def _groups(sizes: tuple[int, ...]) -> tuple[tuple[Tensor, Tensor], ...]:
     """For each size above one: places of its events (G, size), and of its numbers on the real line (G, size - 1)."""
     size = torch.tensor(sizes)
     first, first_real = size.cumsum(0) - size, (size - 1).cumsum(0) - (size - 1)
-    found = []
+    groups = []
     for s in sorted(set(sizes) - {1}):
-        own = (size == s).nonzero()
-        found.append((first[own] + torch.arange(s), first_real[own] + torch.arange(s - 1)))
-    return tuple(found)
+        members = (size == s).nonzero()
+        groups.append((first[members] + torch.arange(s), first_real[members] + torch.arange(s - 1)))
+    return tuple(groups)
 
 
 class _Ragged(Transform):

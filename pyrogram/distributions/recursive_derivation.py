@@ -64,20 +64,20 @@ class RecursiveDerivation(ChartDistribution):
     ):
         if (weights is None) == (log_weights is None):
             raise ValueError("give either weights or log_weights")
-        given = weights if weights is not None else log_weights or {}
-        words = checked_inputs(grammar, given, words)
+        tables = weights if weights is not None else log_weights or {}
+        words = checked_inputs(grammar, tables, words)
         self.grammar, self.words, self.evidence = grammar, words, dict(evidence or {})
-        own = {name: given[name] for name in grammar.blocks}
-        self.weights = None if weights is None else own
-        self._log_weights = own if weights is None else None
-        batches = [own[name].shape[: own[name].dim() - len(b.shape)] for name, b in grammar.blocks.items()]
+        blocks = {name: tables[name] for name in grammar.blocks}
+        self.weights = None if weights is None else blocks
+        self._log_weights = blocks if weights is None else None
+        batches = [blocks[name].shape[: blocks[name].dim() - len(b.shape)] for name, b in grammar.blocks.items()]
         batches += [t.shape[: t.dim() - grammar.num_axes(name)] for name, t in self.evidence.items()]
         self._own_batch = broadcast_shapes(words.shape[:-1], *batches)
         self._cache: dict[str, Any] = {}
         L = grammar.longest(words.shape[-1])
         super().__init__(self._own_batch, torch.Size([L]), validate_args=validate_args)
         if self._validate_args and not captured():
-            for name, w in own.items():
+            for name, w in blocks.items():
                 fits = (w >= 0) & (w < torch.inf) if weights is not None else Scores().check(w.detach())
                 if not bool(fits.all()):
                     raise ValueError(f"weights must be non-negative and finite, but some of block {name!r} are not")
@@ -98,21 +98,21 @@ class RecursiveDerivation(ChartDistribution):
     # ------------------------------------------------------------------ sums
 
     def _inputs(self) -> tuple[Tensor | None, ...]:
-        given = self.weights if self.weights is not None else self._log_weights or {}
-        return (*given.values(), self.words, *self.evidence.values())
+        tables = self.weights if self.weights is not None else self._log_weights or {}
+        return (*tables.values(), self.words, *self.evidence.values())
 
     def _evidence(self, batch: torch.Size) -> dict[str, Tensor]:
         """Evidence on the B sentences of a batch, shape ``(B, ...)``."""
-        found = {}
+        tables = {}
         for name, t in self.evidence.items():
-            own = t.shape[t.dim() - self.grammar.num_axes(name) :]
-            found[name] = t.expand(*batch, *own).reshape(batch.numel(), *own)
-        return found
+            shape = t.shape[t.dim() - self.grammar.num_axes(name) :]
+            tables[name] = t.expand(*batch, *shape).reshape(batch.numel(), *shape)
+        return tables
 
     def _summed(self) -> Summed:
         words = self.words.expand(*self._own_batch, self.words.shape[-1])
-        program, given = self.grammar.summed(self.log_weights, words, self.evidence)
-        return Summed(program.recursion, given, self._own_batch, {})
+        program, inputs = self.grammar.summed(self.log_weights, words, self.evidence)
+        return Summed(program.recursion, inputs, self._own_batch, {})
 
     def _recipe(self) -> tuple[Recipe, list[Tensor]]:
         dims = {name: len(block.shape) for name, block in self.grammar.blocks.items()} | {"words": 1}
@@ -131,8 +131,8 @@ class RecursiveDerivation(ChartDistribution):
             log_weights = self.log_weights
             if not (torch.is_grad_enabled() and any(w.requires_grad for w in log_weights.values())):
                 wide = {n: w.expand(*self._own_batch, *self.grammar.blocks[n].shape) for n, w in log_weights.items()}
-                given = wide if self.evidence else log_weights
-                return self.grammar.sentence_counts(given, self.words, evidence=self.evidence)
+                tables = wide if self.evidence else log_weights
+                return self.grammar.sentence_counts(tables, self.words, evidence=self.evidence)
             wide = {}
             for name, block in self.grammar.blocks.items():
                 w = log_weights[name]
@@ -142,8 +142,8 @@ class RecursiveDerivation(ChartDistribution):
             counts = torch.autograd.grad(log_z.sum(), list(wide.values()), create_graph=True)
             return log_z, dict(zip(wide, counts, strict=True))
 
-        found: tuple[Tensor, Weights] = self._kept("posterior", compute)
-        return found
+        posterior: tuple[Tensor, Weights] = self._kept("posterior", compute)
+        return posterior
 
     def _log_partition(self) -> Tensor:
         if not self.evidence:
@@ -170,11 +170,11 @@ class RecursiveDerivation(ChartDistribution):
 
     def _expected_items(self, names: Iterable[str]) -> Weights:
         """How often items are expected at each place, by name, shape ``(*own batch, n + 1, ..., *sizes)``."""
-        own = sorted(names)
-        if not own:
+        items = sorted(names)
+        if not items:
             return {}
         words = self.words.expand(*self._own_batch, self.words.shape[-1])
-        return self.grammar.item_counts(self.log_weights, words, *own, evidence=self.evidence)
+        return self.grammar.item_counts(self.log_weights, words, *items, evidence=self.evidence)
 
     def _of_items(self, name: str, counts: Tensor, logs: Tensor) -> Tensor:
         """The sum over an item's places of counts times logs of factors, in which nothing times -inf is nothing."""
@@ -183,12 +183,12 @@ class RecursiveDerivation(ChartDistribution):
 
     def _score(self, counts: Mapping[str, Tensor], values: Mapping[str, Tensor]) -> Tensor:
         """Sum of counts times values, in which nothing times -inf is nothing."""
-        parts = []
+        terms = []
         for name, block in self.grammar.blocks.items():
             c, v = counts[name], values[name]
             product = c * torch.where(c > 0, v, torch.zeros_like(c))
-            parts.append(product.flatten(product.dim() - len(block.shape)).sum(-1))
-        return torch.stack(parts).sum(0)
+            terms.append(product.flatten(product.dim() - len(block.shape)).sum(-1))
+        return torch.stack(terms).sum(0)
 
     # ------------------------------------------------------------------ values
 
@@ -313,11 +313,11 @@ class RecursiveDerivation(ChartDistribution):
         leading = self.batch_shape[: len(self.batch_shape) - len(self._own_batch)]
         # A plate in front only asks for more draws; a dimension of size one that was expanded for more sentences.
         simple = self.batch_shape[len(leading) :] == self._own_batch
-        own = self._own_batch if simple else self.batch_shape
+        batch = self._own_batch if simple else self.batch_shape
         number = (sample_shape + leading).numel() if simple else sample_shape.numel()
         with torch.no_grad():
-            flat = self.grammar.flat(self.log_weights, own)
-            rows = self.grammar.draw(flat, self._sentences(own), number, evidence=self._evidence(own))
+            flat = self.grammar.flat(self.log_weights, batch)
+            rows = self.grammar.draw(flat, self._sentences(batch), number, evidence=self._evidence(batch))
         return rows.to(self.words.device).reshape(*sample_shape, *self.batch_shape, *self.event_shape)
 
     def _sentences(self, batch: torch.Size) -> Tensor:
@@ -392,15 +392,15 @@ class RecursiveDerivation(ChartDistribution):
                 "two derivations have the same events in the same order, so rows of events do not tell them apart"
             )
         L = self.event_shape[0]
-        found = torch.tensor([[*row, *[-1] * (L - len(row))] for row in rows], dtype=torch.long).reshape(len(rows), L)
-        found = found.to(self.words.device).reshape(len(rows), *(1,) * len(self.batch_shape), L)
-        return found.expand(-1, *self.batch_shape, -1) if expand else found
+        ids = torch.tensor([[*row, *[-1] * (L - len(row))] for row in rows], dtype=torch.long).reshape(len(rows), L)
+        ids = ids.to(self.words.device).reshape(len(rows), *(1,) * len(self.batch_shape), L)
+        return ids.expand(-1, *self.batch_shape, -1) if expand else ids
 
 
 def _derivation(handle: int, evidence: tuple[str, ...], validate: bool) -> Callable[..., RecursiveDerivation]:
     """From log weights by block, words and evidence by name to the distribution, for a grammar of that number."""
 
-    def made(*tensors: Tensor) -> RecursiveDerivation:
+    def build(*tensors: Tensor) -> RecursiveDerivation:
         grammar = object_of(handle)
         size = len(grammar.blocks)
         return RecursiveDerivation(
@@ -412,7 +412,7 @@ def _derivation(handle: int, evidence: tuple[str, ...], validate: bool) -> Calla
             validate_args=validate,
         )
 
-    return made
+    return build
 
 
 @register_kl(RecursiveDerivation, RecursiveDerivation)
@@ -426,6 +426,6 @@ def _kl(p: RecursiveDerivation, q: RecursiveDerivation) -> Tensor:
     differences = {name: logs[name] - others[name] for name in logs}
     total = q.log_partition - p.log_partition + p._score(p._posterior()[1], differences)
     for name, counts in p._expected_items({*p.evidence, *q.evidence}).items():
-        own, other = (x.evidence.get(name, torch.zeros(())).to(counts) for x in (p, q))
-        total = total + p._of_items(name, counts, own - other)
+        bonus, other = (x.evidence.get(name, torch.zeros(())).to(counts) for x in (p, q))
+        total = total + p._of_items(name, counts, bonus - other)
     return torch.where(q.log_partition == -torch.inf, torch.inf, total)

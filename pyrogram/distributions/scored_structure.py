@@ -60,9 +60,9 @@ class ScoredStructure(ChartDistribution):
         validate_args: bool | None,
     ):
         # As they were given: a view of a tensor that needs gradients could not be copied.
-        self._tables = given = {name: x for name, x in scores.items() if x is not None}
-        first = next(iter(given.values()))
-        for name, x in given.items():
+        self._tables = tables = {name: x for name, x in scores.items() if x is not None}
+        first = next(iter(tables.values()))
+        for name, x in tables.items():
             if not x.is_floating_point():
                 raise ValueError(f"{name} scores must be floating-point numbers, not {x.dtype}")
             if x.dtype != first.dtype:
@@ -83,7 +83,7 @@ class ScoredStructure(ChartDistribution):
         super().__init__(self._own_batch, torch.Size(cells), validate_args=False)
         self._validate_args = validate
         if validate:
-            for name, x in given.items():
+            for name, x in tables.items():
                 if not Scores().holds(x):
                     raise ValueError(f"{name} scores must be real numbers or -inf, but some are NaN or +inf")
 
@@ -138,12 +138,12 @@ class ScoredStructure(ChartDistribution):
 
     def _narrow(self, batch: torch.Size) -> dict[str, Tensor]:
         """The same, but the scores that all sentences share are there once: exponentiated once, they are numbers."""
-        found: dict[str, Tensor] = {}
+        tables: dict[str, Tensor] = {}
         for n, x in self._wide(batch).items():
             event = self._scores[n].shape[self._scores[n].dim() - self._event_dims[n] :]
-            is_shared = found and self._scores[n].numel() == event.numel()  # those of cells are of each sentence
-            found[n] = self._scores[n].reshape(event) if is_shared else x
-        return found
+            is_shared = tables and self._scores[n].numel() == event.numel()  # those of cells are of each sentence
+            tables[n] = self._scores[n].reshape(event) if is_shared else x
+        return tables
 
     def _given(self, scores: Mapping[str, Tensor], *, best: bool = False, lengths: Tensor | None = None) -> Given:
         """What the recursion is run on.
@@ -177,19 +177,19 @@ class ScoredStructure(ChartDistribution):
         return self._program.log_partition(self._given(scores)).reshape(self._own_batch)
 
     def _summed(self) -> Summed:
-        given = self._given(self._narrow(self._own_batch))
-        return Summed(self._program.recursion, given, self._own_batch, {})
+        inputs = self._given(self._narrow(self._own_batch))
+        return Summed(self._program.recursion, inputs, self._own_batch, {})
 
     def _recipe(self) -> tuple[Recipe, list[Tensor]]:
         first, *others = self._scores
         names = {first: "scores", **{name: f"{name}_scores" for name in others}}
-        given = {names[name]: x for name, x in self._tables.items()}
+        tensors = {names[name]: x for name, x in self._tables.items()}
         dims = {names[name]: self._event_dims[name] for name in self._scores}
         dims["scores"] -= not self._is_labelled
         if not self._all_full:
-            given["lengths"], dims["lengths"] = self.lengths, 0
+            tensors["lengths"], dims["lengths"] = self.lengths, 0
         options = (*self._options, ("validate_args", self._validate_args))
-        return (structure, (type(self), tuple(given), options), tuple(dims.items())), list(given.values())
+        return (structure, (type(self), tuple(tensors), options), tuple(dims.items())), list(tensors.values())
 
     @property
     @abstractmethod
@@ -218,14 +218,14 @@ class ScoredStructure(ChartDistribution):
                 counts = torch.autograd.grad(log_z.sum(), list(wide.values()), create_graph=graph)
             return log_z if graph else log_z.detach(), dict(zip(wide, counts, strict=True))
 
-        found: tuple[Tensor, dict[str, Tensor]] = self._kept("posterior", compute)
-        return found
+        posterior: tuple[Tensor, dict[str, Tensor]] = self._kept("posterior", compute)
+        return posterior
 
     def expected_counts(self) -> dict[str, Tensor]:
         """The gradient of log Z: how often each part is expected, ``(*batch_shape, *event)`` by table of scores."""
-        own = len(self._own_batch)
+        dims = len(self._own_batch)
         return {
-            name: self._as_given(copied(c).expand(*self.batch_shape, *c.shape[own:]), name)
+            name: self._as_given(copied(c).expand(*self.batch_shape, *c.shape[dims:]), name)
             for name, c in self._posterior()[1].items()
         }
 
@@ -279,11 +279,11 @@ class ScoredStructure(ChartDistribution):
         """The parts of given structures, as numbers in the shapes of the scores: the gradients of their scores."""
         if self._validate_args:
             self._validate_sample(value)
-        found = {}
+        counts = {}
         for name, index in self._events(value.long()).items():
             table = self._scores[name]
-            found[name] = counted(index, tuple(table.shape[-self._event_dims[name] :]), table.dtype)
-        return {name: self._as_given(c, name) for name, c in found.items()}
+            counts[name] = counted(index, tuple(table.shape[-self._event_dims[name] :]), table.dtype)
+        return {name: self._as_given(c, name) for name, c in counts.items()}
 
     def parts(self, value: Tensor) -> Tensor:
         """The cells and labels of structures as zeros and ones, in the shape of :meth:`marginals`."""
@@ -310,10 +310,10 @@ class ScoredStructure(ChartDistribution):
         """
         flat = scores.reshape(-1, self.event_shape.numel(), self.num_labels)
         index = rows.clamp_min(0)[..., None].expand(*rows.shape, self.num_labels)
-        found = flat.expand(*rows.shape[:-1], *flat.shape[1:]).gather(-2, index)
-        nothing = torch.full_like(found, -torch.inf)
+        values = flat.expand(*rows.shape[:-1], *flat.shape[1:]).gather(-2, index)
+        nothing = torch.full_like(values, -torch.inf)
         nothing[..., 0] = 0.0
-        return torch.where((rows >= 0)[..., None], found, nothing)
+        return torch.where((rows >= 0)[..., None], values, nothing)
 
     @traceable
     def sample(self, sample_shape: Any = ()) -> Tensor:
@@ -341,16 +341,16 @@ class ScoredStructure(ChartDistribution):
 
     def _best(self, scores: Mapping[str, Tensor], k: int, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The k best structures under scores ``(*batch, *event)``: their scores ``(k, B)`` and parts."""
-        given = self._given(scores, best=True, lengths=lengths)
-        values, rows = self._program.best(given, k, self._trace, self._most_parts)
+        inputs = self._given(scores, best=True, lengths=lengths)
+        values, rows = self._program.best(inputs, k, self._trace, self._most_parts)
         values, rows = values.to(self.lengths.device, self.dtype), self._parts(rows)
         if not self._labels_are_independent or self.num_labels == 1:
             return values, rows
         # A structure that is not among the k best has k others before it, even with its best labels.
         at = self._scores_at(rows, next(iter(scores.values())))
-        own, labels = best_labellings(at, k)  # (k, B, k), (k, B, k, parts)
-        own = torch.where(values[..., None] > -torch.inf, own.to(values), -torch.inf)
-        values, chosen = own.movedim(0, -2).flatten(-2).topk(k, -1)  # of each sentence
+        totals, labels = best_labellings(at, k)  # (k, B, k), (k, B, k, parts)
+        totals = torch.where(values[..., None] > -torch.inf, totals.to(values), -torch.inf)
+        values, chosen = totals.movedim(0, -2).flatten(-2).topk(k, -1)  # of each sentence
         parts = torch.where(rows[..., None, :] >= 0, rows[..., None, :] * self.num_labels + labels, -1)
         parts = parts.movedim(0, 1).flatten(1, 2)  # (B, k * k, parts)
         rows = parts.gather(1, chosen[..., None].expand(*chosen.shape, parts.shape[-1]))
@@ -367,8 +367,8 @@ class ScoredStructure(ChartDistribution):
         with torch.no_grad():
             values, rows = self._best(self._narrow(self.batch_shape), k)
             values = values.reshape(k, *self.batch_shape)
-            found = self._read(rows).reshape(k, *self.batch_shape, *self.event_shape)
-            return found, torch.where(values == -torch.inf, values, values - self.log_partition)
+            structures = self._read(rows).reshape(k, *self.batch_shape, *self.event_shape)
+            return structures, torch.where(values == -torch.inf, values, values - self.log_partition)
 
     @traceable
     def argmax(self) -> Tensor:
@@ -423,9 +423,9 @@ class ScoredStructure(ChartDistribution):
                     f"{MOST_ENUMERATED}"
                 )
             rows = self._best(zeros, round(math.exp(number)), one)[1][:, 0]
-        found = self._read(rows).to(self.lengths.device)
-        found = found.reshape(len(found), *(1,) * len(self.batch_shape), *self.event_shape)
-        return found.expand(-1, *self.batch_shape, *self.event_shape) if expand else found
+        structures = self._read(rows).to(self.lengths.device)
+        structures = structures.reshape(len(structures), *(1,) * len(self.batch_shape), *self.event_shape)
+        return structures.expand(-1, *self.batch_shape, *self.event_shape) if expand else structures
 
 
 @register_kl(ScoredStructure, ScoredStructure)

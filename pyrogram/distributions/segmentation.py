@@ -96,8 +96,8 @@ class Segmentation(ScoredStructure):
         if len(shape) < 2 + labelled or 0 in shape[-2 - labelled :]:
             wanted = "(..., n, W, L)" if labelled else "(..., n, W)"
             raise ValueError(f"scores must have shape {wanted}, none of them 0, not {shape}")
-        own = scores if labelled else scores[..., None]
-        n, W, L = own.shape[-3:]
+        table = scores if labelled else scores[..., None]
+        n, W, L = table.shape[-3:]
         if transition_scores is not None and (not labelled or transition_scores.shape[-2:] != (L, L)):
             raise ValueError(
                 f"transition_scores must have shape (..., {L}, {L}) for {plural(L, 'label')}, and "
@@ -134,9 +134,9 @@ class Segmentation(ScoredStructure):
         n, W = self.event_shape
         i, w = torch.meshgrid(*(torch.arange(x, device=self.lengths.device) for x in (n, W)), indexing="ij")
         i, w = i[i + w < n], w[i + w < n]
-        given = scores["segment"]
-        table = given.new_full((len(given), n, n + 1, *given.shape[3:]), -torch.inf)
-        table = table.index_put((torch.arange(len(given), device=given.device)[:, None], i, i + w + 1), given[:, i, w])
+        spans = scores["segment"]
+        table = spans.new_full((len(spans), n, n + 1, *spans.shape[3:]), -torch.inf)
+        table = table.index_put((torch.arange(len(spans), device=spans.device)[:, None], i, i + w + 1), spans[:, i, w])
         return {"segment": table} | {name: x for name, x in scores.items() if name == "transition"}
 
     @property
@@ -150,7 +150,7 @@ class Segmentation(ScoredStructure):
         return self.event_shape[0]
 
     def _events(self, value: Tensor) -> dict[str, Tensor]:
-        found = super()._events(value)
+        events = super()._events(value)
         if self.transition_scores is not None:
             # Cells in order are segments in order: of each, the label of the one before.
             labels = value.flatten(-2)
@@ -158,5 +158,5 @@ class Segmentation(ScoredStructure):
             place = torch.where(real, torch.arange(labels.shape[-1], device=value.device), -1).cummax(-1)[0]
             last = torch.nn.functional.pad(place, (1, -1), value=-1)
             before = labels.gather(-1, last.clamp_min(0))
-            found["transition"] = torch.where(real & (last >= 0), before * self.num_labels + labels, -1)
-        return found
+            events["transition"] = torch.where(real & (last >= 0), before * self.num_labels + labels, -1)
+        return events

@@ -120,10 +120,10 @@ class Sentence(TorchDistribution):
     ):
         if (weights is None) == (log_weights is None):
             raise ValueError("give either weights or log_weights")
-        given = weights if weights is not None else log_weights
-        assert given is not None
-        batches = check_blocks(grammar, given)
-        unknown = set(given) - set(grammar.blocks)
+        tables = weights if weights is not None else log_weights
+        assert tables is not None
+        batches = check_blocks(grammar, tables)
+        unknown = set(tables) - set(grammar.blocks)
         if unknown:
             raise ValueError(
                 f"weights has no use for {sorted(unknown)}; the grammar's blocks are {list(grammar.blocks)}"
@@ -148,7 +148,7 @@ class Sentence(TorchDistribution):
         batch = broadcast_shapes(*batches) if any(batches) else torch.Size()
         super().__init__(batch, torch.Size([self.max_length]), validate_args=validate_args)
         if self._validate_args and not is_captured:
-            _check_weights(grammar, given, weights is None, normalized)
+            _check_weights(grammar, tables, weights is None, normalized)
 
     @property
     def log_weights(self) -> Weights:
@@ -331,8 +331,8 @@ def _check_sums(grammar: Grammar, weights: Mapping[str, Tensor], logarithms: boo
         if bool(wrong.any()):
             index = tuple(int(i) for i in wrong.nonzero()[0])
             batch = index[: w.dim() - len(block.shape)]
-            own = index[len(batch) :]
-            which = "the multinomial" if not own else f"multinomial {own[0] if len(own) == 1 else own}"
+            row = index[len(batch) :]
+            which = "the multinomial" if not row else f"multinomial {row[0] if len(row) == 1 else row}"
             where = f" at batch index {batch}" if batch else ""
             raise ValueError(
                 f"weights must sum to one over each multinomial, but {which} of block {name!r} sums to "

@@ -63,9 +63,9 @@ class SiblingDependencyTree(HigherOrderTreeDistribution):
         multiroot: bool = False,
         validate_args: bool | None = None,
     ):
-        given = {"arc_scores": arc_scores, "sibling_scores": sibling_scores}
+        required = {"arc_scores": arc_scores, "sibling_scores": sibling_scores}
         optional = {"stop_scores": stop_scores, "lengths": lengths}
-        for name, x in (given | {name: x for name, x in optional.items() if x is not None}).items():
+        for name, x in (required | {name: x for name, x in optional.items() if x is not None}).items():
             if not isinstance(x, Tensor):
                 raise TypeError(f"{name} must be a tensor, not {x!r}")
         if not arc_scores.is_floating_point():
@@ -95,8 +95,8 @@ class SiblingDependencyTree(HigherOrderTreeDistribution):
         return sibling.log_partition(*self._arguments(), self._lengths, multiroot=self.multiroot)
 
     def _summed(self) -> Summed:
-        trees, given, batch = sibling.prepare(*self._arguments(), self._lengths, self.multiroot)
-        return Summed(trees.recursion, given, batch, {})
+        trees, inputs, batch = sibling.prepare(*self._arguments(), self._lengths, self.multiroot)
+        return Summed(trees.recursion, inputs, batch, {})
 
     def _marginals(self) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
         return sibling.marginals(*self._arguments(), self._lengths, multiroot=self.multiroot)

@@ -35,16 +35,16 @@ class SpanTrees(_Named):
 
     def check(self, value: Tensor) -> Tensor:
         labels, inside = value.long(), spans_of(self.lengths, value.shape[-2])
-        here, length = labels >= 0, self.lengths[..., None, None]
+        filled, length = labels >= 0, self.lengths[..., None, None]
         i, j = _posts(value.shape[-2], value.device)
         fits = (labels == value) & (labels < self.num_labels) & torch.where(inside, labels >= -1, labels == -1)
         needed = inside & ((j == i + 1) | ((i == 0) & (j == length)))  # words, and the whole sentence
-        whole = (fits & (here | ~needed)).flatten(-2).all(-1)
+        complete = (fits & (filled | ~needed)).flatten(-2).all(-1)
         crossing = (i[..., None, None] < i) & (i < j[:, None, None]) & (j[:, None, None] < j)
-        both = here[..., :, :, None, None] & here[..., None, None, :, :]
+        both = filled[..., :, :, None, None] & filled[..., None, None, :, :]
         nested = ~(both & crossing).flatten(-4).any(-1)
-        number = here.flatten(-2).sum(-1)  # of a tree whose words and constituents are all binary, 2 n - 1
-        return whole & nested & ((number == 2 * self.lengths - 1) if self.binary else (number > 0))
+        number = filled.flatten(-2).sum(-1)  # of a tree whose words and constituents are all binary, 2 n - 1
+        return complete & nested & ((number == 2 * self.lengths - 1) if self.binary else (number > 0))
 
 
 def spans_of(lengths: Tensor, n: int) -> Tensor:
@@ -121,9 +121,9 @@ class SpanTree(ScoredStructure):
             wanted = "(..., n, n+1, L)" if labelled else "(..., n, n+1) or (..., n, n+1, L)"
             raise ValueError(f"scores must have shape {wanted}, n >= 1, not {shape}")
         self.binary, self._is_labelled = binary, labelled
-        own = scores if labelled else scores[..., None]
-        n = own.shape[-3]
-        super().__init__({"span": scores}, {"span": 3}, (n, n + 1), own.shape[-1], lengths, validate_args)
+        table = scores if labelled else scores[..., None]
+        n = table.shape[-3]
+        super().__init__({"span": scores}, {"span": 3}, (n, n + 1), table.shape[-1], lengths, validate_args)
 
     @property
     def support(self) -> SpanTrees:

@@ -93,8 +93,8 @@ class StateSequence(ChartDistribution):
                 if not Scores().holds(table):
                     raise ValueError(f"the log weights {name!r} must be real numbers or -inf, but some are NaN or +inf")
         self.lengths = lengths_of(self.words)
-        own = () if bonus is None else bonus.shape[:-2]
-        batch = broadcast_shapes(words.shape[:-1], own, *(t.shape[:-d] for t, d in self._dimensions()))
+        bonus_batch = () if bonus is None else bonus.shape[:-2]
+        batch = broadcast_shapes(words.shape[:-1], bonus_batch, *(t.shape[:-d] for t, d in self._dimensions()))
         super().__init__(batch, words.shape[-1:], validate_args=validate_args)
         self._own_batch = self.batch_shape
 
@@ -115,9 +115,9 @@ class StateSequence(ChartDistribution):
         """Tables and words with one batch dimension; a table that all sentences share keeps a batch of 1."""
         flat = []
         for table, dims in self._dimensions():
-            own, shape = table.shape[:-dims], table.shape[table.dim() - dims :]
-            wanted = batch if own.numel() != 1 else torch.Size([1])
-            table = table if own.numel() != 1 else table.reshape(shape)
+            leading, shape = table.shape[:-dims], table.shape[table.dim() - dims :]
+            wanted = batch if leading.numel() != 1 else torch.Size([1])
+            table = table if leading.numel() != 1 else table.reshape(shape)
             flat.append(table.expand(*wanted, *shape).reshape(-1, *shape))
         words = self.words.long().expand(*batch, self.words.shape[-1]).reshape(-1, self.words.shape[-1])
         return flat[0], flat[1], flat[2], words
@@ -130,15 +130,15 @@ class StateSequence(ChartDistribution):
         return self.bonus.expand(*batch, *shape).reshape(-1, *shape)
 
     def _summed(self) -> Summed:
-        given = chart.prepare(*self._flat(self._own_batch), self._flat_bonus(self._own_batch))
-        return Summed(chart.program(evidence=self.bonus is not None).recursion, given, self._own_batch, {})
+        inputs = chart.prepare(*self._flat(self._own_batch), self._flat_bonus(self._own_batch))
+        return Summed(chart.program(evidence=self.bonus is not None).recursion, inputs, self._own_batch, {})
 
     def _recipe(self) -> tuple[Recipe, list[Tensor]]:
-        given = {**self.tables, "words": self.words, **({} if self.bonus is None else {"bonus": self.bonus})}
+        tensors = {**self.tables, "words": self.words, **({} if self.bonus is None else {"bonus": self.bonus})}
         dims = {"initial": 1, "transition": 2, "emission": 2, "words": 1, "bonus": 2}
         options = (("validate_args", self._validate_args),)
-        recipe = structure, (StateSequence, tuple(given), options), tuple((name, dims[name]) for name in given)
-        return recipe, list(given.values())
+        recipe = structure, (StateSequence, tuple(tensors), options), tuple((name, dims[name]) for name in tensors)
+        return recipe, list(tensors.values())
 
     def _posterior(self) -> tuple[Tensor, Tensor, Tensor]:
         """log Z, transitions (..., K, K+1) and states (..., n, K), in the parameters' own batch shape."""
@@ -150,8 +150,8 @@ class StateSequence(ChartDistribution):
             return log_z, by_name["transition"], by_name["bonus"]
 
         def compute() -> tuple[Tensor, ...]:
-            found = chart.posteriors(*self._flat(self._own_batch), bonus=self._flat_bonus(self._own_batch))
-            return tuple(f.reshape(self._own_batch + f.shape[1:]) for f in found)
+            tables = chart.posteriors(*self._flat(self._own_batch), bonus=self._flat_bonus(self._own_batch))
+            return tuple(f.reshape(self._own_batch + f.shape[1:]) for f in tables)
 
         return self._kept("posterior", compute)  # type: ignore[no-any-return]
 
@@ -176,17 +176,17 @@ class StateSequence(ChartDistribution):
         batch = broadcast_shapes(states.shape[:-1], self.batch_shape)
         n, K = self.event_shape[0], self.num_states
         states, words = states.expand(*batch, n), self.words.long().expand(*batch, n)
-        real, here = words >= 0, states.clamp(0, K - 1)
-        following = torch.where(torch.nn.functional.pad(real, (0, 1))[..., 1:], here.roll(-1, -1), K)
+        real, ids = words >= 0, states.clamp(0, K - 1)
+        following = torch.where(torch.nn.functional.pad(real, (0, 1))[..., 1:], ids.roll(-1, -1), K)
         V = self.tables["emission"].shape[-1]
-        initial = self.tables["initial"].expand(*batch, K).gather(-1, here[..., :1])[..., 0]
+        initial = self.tables["initial"].expand(*batch, K).gather(-1, ids[..., :1])[..., 0]
         moves = self.tables["transition"].flatten(-2)
-        moves = moves.expand(*batch, moves.shape[-1]).gather(-1, here * (K + 1) + following)
+        moves = moves.expand(*batch, moves.shape[-1]).gather(-1, ids * (K + 1) + following)
         emitted = self.tables["emission"].flatten(-2)
-        emitted = emitted.expand(*batch, emitted.shape[-1]).gather(-1, here * V + words.clamp_min(0))
+        emitted = emitted.expand(*batch, emitted.shape[-1]).gather(-1, ids * V + words.clamp_min(0))
         if self.bonus is not None:
             factors = self.bonus.to(emitted).expand(*batch, n, K)
-            emitted = emitted + factors.gather(-1, here[..., None])[..., 0]
+            emitted = emitted + factors.gather(-1, ids[..., None])[..., 0]
         return initial + torch.where(real, moves + emitted, 0.0).sum(-1)
 
     @traceable
@@ -215,8 +215,8 @@ class StateSequence(ChartDistribution):
             self.tables["emission"].shape[-1],
         ).reshape(*self._own_batch, *self.tables["emission"].shape[-2:])
         counts = {"initial": states[..., 0, :].clone(), "transition": moves.clone(), "emission": emitted}
-        own = len(self._own_batch)
-        return {name: c.expand(*self.batch_shape, *c.shape[own:]) for name, c in counts.items()}
+        dims = len(self._own_batch)
+        return {name: c.expand(*self.batch_shape, *c.shape[dims:]) for name, c in counts.items()}
 
     def counts(self, value: Tensor) -> dict[str, Tensor]:
         """f(x, y): the events of given state sequences, shape ``(*value.shape[:-1], *)`` per table."""
@@ -259,9 +259,9 @@ class StateSequence(ChartDistribution):
         """
         if self._validate_args and not Scores().holds(bonus):
             raise ValueError("bonus must be real numbers or -inf, but some are NaN or +inf")
-        whole = bonus if self.bonus is None else self.bonus + bonus
+        total = bonus if self.bonus is None else self.bonus + bonus
         initial, transition, emission = self.tables.values()
-        return StateSequence(initial, transition, emission, self.words, self._validate_args, whole)
+        return StateSequence(initial, transition, emission, self.words, self._validate_args, total)
 
     # ------------------------------------------------------------------ decoding
 
@@ -341,17 +341,17 @@ def state_counts(
 ) -> dict[str, Tensor]:
     """The events of state sequences of words, both ``(*batch, n)``, padded with -1, by table."""
     K, V = num_states, num_words
-    real, here = words >= 0, states.long().clamp(0, K - 1)
-    following = torch.where(torch.nn.functional.pad(real, (0, 1))[..., 1:], here.roll(-1, -1), K)
+    real, ids = words >= 0, states.long().clamp(0, K - 1)
+    following = torch.where(torch.nn.functional.pad(real, (0, 1))[..., 1:], ids.roll(-1, -1), K)
     ones = real.to(dtype)
 
     def count(index: Tensor, size: int, weights: Tensor) -> Tensor:
         return weights.new_zeros(*index.shape[:-1], size).scatter_add(-1, index, weights)
 
-    moves = count(here * (K + 1) + following, K * (K + 1), ones)
-    emitted = count(here * V + words.long().clamp_min(0), K * V, ones)
+    moves = count(ids * (K + 1) + following, K * (K + 1), ones)
+    emitted = count(ids * V + words.long().clamp_min(0), K * V, ones)
     return {
-        "initial": count(here[..., :1], K, ones[..., :1]),
+        "initial": count(ids[..., :1], K, ones[..., :1]),
         "transition": moves.unflatten(-1, (K, K + 1)),
         "emission": emitted.unflatten(-1, (K, V)),
     }
@@ -367,13 +367,13 @@ def _kl(p: StateSequence, q: StateSequence) -> Tensor:
     if same_words and p.bonus is None and q.bonus is None:
         pairs = [(c, p.tables[name], q.tables[name]) for name, c in p.expected_counts().items()]
     else:  # the words differ, or evidence on them, and with them what their states weigh
-        found = p.expected_counts()
-        pairs = [(found[name], p.tables[name], q.tables[name]) for name in ("initial", "transition")]
+        expected = p.expected_counts()
+        pairs = [(expected[name], p.tables[name], q.tables[name]) for name in ("initial", "transition")]
         pairs.append((p.marginals(), p.emissions(), q.emissions()))
-    for counts, own, other in pairs:
-        dims = 1 if own is p.tables["initial"] else 2
-        batch = broadcast_shapes(counts.shape[:-dims], own.shape[:-dims], other.shape[:-dims])
+    for counts, table, other in pairs:
+        dims = 1 if table is p.tables["initial"] else 2
+        batch = broadcast_shapes(counts.shape[:-dims], table.shape[:-dims], other.shape[:-dims])
         shape = batch + counts.shape[counts.dim() - dims :]
-        difference = torch.where(counts.expand(shape) > 0, own - other, torch.zeros((), dtype=counts.dtype))
+        difference = torch.where(counts.expand(shape) > 0, table - other, torch.zeros((), dtype=counts.dtype))
         total = total + (counts * difference).flatten(-dims).sum(-1)
     return torch.where(q.log_partition == -torch.inf, torch.inf, total)

@@ -57,15 +57,15 @@ def tied_starts(
                     table.view(-1, family.length)[:, start:stop].index_add_(0, index[index >= 0], values)
     averages = {owner: total / counts[owner].clamp_min(1) for owner, total in sums.items()}
     first = {name: key for key, structure in reversed(list(structures.items())) for name in structure.experts}
-    found = {}
+    starts = {}
     for key, structure in structures.items():
         locs = {name: averages[o, name] for name in structure.experts for o in ("", key) if (o, name) in averages}
         matrices = {
             name: (covariances or {}).get(first[name] if name in together else key, {}).get(name)
             for name in structure.experts
         }
-        found[key] = _start(structure, experts[key], means[key], locs, matrices)
-    return found
+        starts[key] = _start(structure, experts[key], means[key], locs, matrices)
+    return starts
 
 
 def shared_families(
@@ -80,8 +80,8 @@ def shared_families(
         for name in structure.experts:
             having.setdefault(name, []).append(key)
     if names is None:
-        own = {name for structure in structures.values() for name in structure.blocks}
-        names = [name for name, keys in having.items() if len(keys) > 1 and name not in own]
+        blocks = {name for structure in structures.values() for name in structure.blocks}
+        names = [name for name, keys in having.items() if len(keys) > 1 and name not in blocks]
     for name in names:
         if name not in having:
             raise ValueError(f"there are no experts {name!r} to share; there are {list(having)}")
@@ -100,9 +100,9 @@ def _own_means(structure: PartitionStructure, experts: Mapping[str, Gaussian]) -
     """mu_k of each block from its own experts, which must be there in the structure and among the given."""
     means = {}
     for name, block in structure.blocks.items():
-        every = list(range(block.shape[:-1].numel()))
-        own = [link.index.reshape(-1).tolist() for link in structure.links[name] if link.experts == name]
-        if structure.experts.get(name) != Experts(block.shape) or own != [every]:
+        numbers = list(range(block.shape[:-1].numel()))
+        indices = [link.index.reshape(-1).tolist() for link in structure.links[name] if link.experts == name]
+        if structure.experts.get(name) != Experts(block.shape) or indices != [numbers]:
             raise ValueError(f"block {name!r} needs experts of its own, a family of its name and shape")
         if name not in experts:
             raise ValueError(f"experts lacks those of block {name!r}, trained without tying")
@@ -133,7 +133,7 @@ def _start(
             )
             continue
         loc = shared[name] if name in shared else next(iter(means.values())).new_zeros(family.shape)
-        given = covariances.get(name)
-        matrix = torch.eye(family.length).to(loc) if given is None else given.detach().to(loc)
+        covariance = covariances.get(name)
+        matrix = torch.eye(family.length).to(loc) if covariance is None else covariance.detach().to(loc)
         start[name] = Gaussian(loc, variance=matrix.diagonal(dim1=-2, dim2=-1)) if diagonal else Gaussian(loc, matrix)
     return start

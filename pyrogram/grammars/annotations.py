@@ -142,11 +142,11 @@ class LatentAnnotations(Grammar):
             )
         array = np.ascontiguousarray(words.detach().cpu().numpy(), np.int64)
         key = (array.shape, array.tobytes())
-        found = self._linked.pop(key, None)
-        self._linked[key] = found = link(self.rules, array) if found is None else found
+        trees = self._linked.pop(key, None)
+        self._linked[key] = trees = link(self.rules, array) if trees is None else trees
         while len(self._linked) > self.KEPT:
             del self._linked[next(iter(self._linked))]
-        return found
+        return trees
 
     # ------------------------------------------------------------------ the interface
 
@@ -156,17 +156,17 @@ class LatentAnnotations(Grammar):
         batch = broadcast_shapes(w.shape[:-1], words.shape[:-1])
         if w.dim() == 1:
             trees = self.trees(words.reshape(-1, words.shape[-1]))
-            own = np.zeros(len(trees.lengths), np.int64)
-            return chart.log_partition(w[None], self.rules, trees, own).reshape(batch)
+            model = np.zeros(len(trees.lengths), np.int64)
+            return chart.log_partition(w[None], self.rules, trees, model).reshape(batch)
         trees = self.trees(words.expand(*batch, words.shape[-1]).reshape(-1, words.shape[-1]))
-        own = own_grammars(w.shape[:-1], batch)
-        return chart.log_partition(w.reshape(-1, w.shape[-1]), self.rules, trees, own).reshape(batch)
+        model = own_grammars(w.shape[:-1], batch)
+        return chart.log_partition(w.reshape(-1, w.shape[-1]), self.rules, trees, model).reshape(batch)
 
     def expected_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]:
         words = checked_inputs(self, log_weights, words, shared=True)
         trees = self.trees(words)
-        own = np.zeros(len(words), np.int64)
-        log_z, counts = chart.expected_counts(log_weights[BLOCK][None], self.rules, trees, own)
+        model = np.zeros(len(words), np.int64)
+        log_z, counts = chart.expected_counts(log_weights[BLOCK][None], self.rules, trees, model)
         return log_z, {BLOCK: counts[0]}
 
     def collapsed_updates(self, words: Tensor | Sentences) -> CollapsedUpdates:
@@ -208,9 +208,9 @@ class LatentAnnotations(Grammar):
         return self._draw(weights, sample_shape, max_length, too_long)
 
     def _ancestral(
-        self, tables: Sequence[Tensor], own: Tensor, max_length: int, cut: bool, tries: int
+        self, tables: Sequence[Tensor], model: Tensor, max_length: int, cut: bool, tries: int
     ) -> tuple[Tensor, Tensor]:
-        return ancestral(tables[0], self.rules, own, max_length, cut, tries)
+        return ancestral(tables[0], self.rules, model, max_length, cut, tries)
 
     # ------------------------------------------------------------------ parsing
 
@@ -243,17 +243,17 @@ class LatentAnnotations(Grammar):
         if not 0 <= threshold < 1:
             raise ValueError(f"threshold must be in 0 .. 1, not {threshold}")
         sentences = checked_words(sentences, self.cfg.num_words)
-        given = self.cfg.weights if base_weights is None else base_weights
+        base = self.cfg.weights if base_weights is None else base_weights
         tilted = weights[BLOCK] * self.nats[BLOCK].exp() if self.nats else weights[BLOCK]
         fine = np.ascontiguousarray(tilted.detach().cpu().double().numpy())
-        coarse = self._means(fine) if given is None else given[BLOCK].detach().cpu().double().numpy()
+        coarse = self._means(fine) if base is None else base[BLOCK].detach().cpu().double().numpy()
         if not (coarse > 0).all():
             raise ValueError("base_weights must be positive, for what they forbid is pruned; smooth them")
         seed = int(torch.randint(2**63 - 1, ())) if decoder == "sample" else 0
         tables = self._parse_tables()
         array = sentences.detach().cpu().long().numpy()
-        found = parse(array, tables[0], coarse, tables[1], fine, decoder=decoder, threshold=threshold, seed=seed)
-        rules, log_prob, anchored = (torch.from_numpy(x).to(sentences.device) for x in found)
+        arrays = parse(array, tables[0], coarse, tables[1], fine, decoder=decoder, threshold=threshold, seed=seed)
+        rules, log_prob, anchored = (torch.from_numpy(x).to(sentences.device) for x in arrays)
         return Parses(rules, log_prob, anchored)
 
     def _parse_tables(self) -> tuple[ParseTables, ParseTables]:
@@ -308,9 +308,9 @@ def split(
 def spread_rules(rules: AnnotationRules, values: Any, out: Any) -> None:
     """Multiply ``out`` (R,) by a value of each base rule, in place."""
     for A, K in enumerate(rules.subtypes):
-        own = np.flatnonzero(rules.parent == A)
-        if len(own):
-            cells = (rules.left_subtypes * rules.right_subtypes)[own]
-            begin = int(rules.offset[own[0]])
+        index = np.flatnonzero(rules.parent == A)
+        if len(index):
+            cells = (rules.left_subtypes * rules.right_subtypes)[index]
+            begin = int(rules.offset[index[0]])
             table = out[begin : begin + int(K) * int(rules.stride[A])].reshape(int(K), -1)
-            table *= np.repeat(values[own], cells)
+            table *= np.repeat(values[index], cells)

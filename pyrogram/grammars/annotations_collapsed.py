@@ -44,9 +44,9 @@ class AnnotationUpdates(CollapsedUpdates):
 
     def expected_counts(self, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, SentenceCounts]:
         check_weights(weights, self.blocks)
-        given = weights["rules"].detach().to("cpu", torch.float64)
+        w = weights["rules"].detach().to("cpu", torch.float64)
         values = self._empty().zero_()
-        log_z, entropies = chart.expect(self.layout, given.numpy(), values.numpy())
+        log_z, entropies = chart.expect(self.layout, w.numpy(), values.numpy())
         return torch.from_numpy(log_z), torch.from_numpy(entropies), {"values": values}
 
     def total(self, sentence_counts: SentenceCounts) -> Weights:
@@ -56,8 +56,8 @@ class AnnotationUpdates(CollapsedUpdates):
     def dense_counts(self, sentence_counts: SentenceCounts, sentences: Tensor) -> Weights:
         self._check_sentence_counts(sentence_counts)
         check_sentences("sentences", sentences, len(self.words))
-        found = chart.of_trees(self.layout, sentence_counts["values"].numpy(), sentences.numpy())
-        return {"rules": torch.from_numpy(found)}
+        counts = chart.of_trees(self.layout, sentence_counts["values"].numpy(), sentences.numpy())
+        return {"rules": torch.from_numpy(counts)}
 
     def _collapsed_vb(
         self,

@@ -137,10 +137,10 @@ class SubtypeDerivation(ChartDistribution):
         """log p(tree | w) summed over subtypes, in nats; -inf for what is no tree."""
         batch = self._own_batch
         if self.log_weights.dim() == 1:
-            weights, trees, own = self._linked(self.words.shape[:-1])
+            weights, trees, model = self._linked(self.words.shape[:-1])
         else:
-            weights, trees, own = self._linked(batch)
-        return chart.log_partition(weights, self.grammar.rules, trees, own).reshape(batch)
+            weights, trees, model = self._linked(batch)
+        return chart.log_partition(weights, self.grammar.rules, trees, model).reshape(batch)
 
     def _score(self, value: Tensor) -> Tensor:
         if captured():
@@ -198,12 +198,12 @@ class SubtypeDerivation(ChartDistribution):
         R, rules = of.shape[-1], self.grammar.rules
         each = self.log_weights.expand(*batch, R).reshape(-1, R)
         _, trees, _ = self._linked(batch)
-        own = np.arange(len(each))
+        model = np.arange(len(each))
         if torch.is_grad_enabled() and each.requires_grad:
-            log_z = chart.log_partition(each, rules, trees, own)
+            log_z = chart.log_partition(each, rules, trees, model)
             (counts,) = torch.autograd.grad(log_z.sum(), each, create_graph=True)
         else:
-            log_z, counts = chart.expected_counts(each, rules, trees, own)
+            log_z, counts = chart.expected_counts(each, rules, trees, model)
         other = of.expand(*batch, R).reshape(-1, R)
         terms = torch.where(counts > 0, counts * torch.where(counts > 0, other, 0.0), 0.0)
         return log_z.reshape(batch), terms.sum(-1).reshape(batch)
@@ -214,19 +214,19 @@ class SubtypeDerivation(ChartDistribution):
     def marginals(self) -> Tensor:
         """p(node has subtype), shape ``(*batch_shape, L, K)``, K the most that a symbol has; 0 in the padding."""
         batch = self._own_batch
-        weights, trees, own = self._linked(batch)
-        nodes = chart.node_marginals(weights, self.grammar.rules, trees, own)[1]
-        found = self._unflatten(nodes, trees, batch, 0.0)
-        return found.expand(*self.batch_shape, *found.shape[-2:])
+        weights, trees, model = self._linked(batch)
+        nodes = chart.node_marginals(weights, self.grammar.rules, trees, model)[1]
+        shares = self._unflatten(nodes, trees, batch, 0.0)
+        return shares.expand(*self.batch_shape, *shares.shape[-2:])
 
     @traceable
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Independent draws, exact, shape ``(*sample_shape, *batch_shape, L)``; -1 for what has no derivation."""
         sample_shape = check_shape("sample_shape", sample_shape)
-        weights, trees, own = self._linked(self.batch_shape)
-        nodes = chart.sample(weights, self.grammar.rules, trees, own, sample_shape.numel())
-        found = self._unflatten(nodes.T, trees, self.batch_shape, -1).movedim(-1, 0)
-        return found.reshape(*sample_shape, *self.batch_shape, self.event_shape[0])
+        weights, trees, model = self._linked(self.batch_shape)
+        nodes = chart.sample(weights, self.grammar.rules, trees, model, sample_shape.numel())
+        subtypes = self._unflatten(nodes.T, trees, self.batch_shape, -1).movedim(-1, 0)
+        return subtypes.reshape(*sample_shape, *self.batch_shape, self.event_shape[0])
 
     # ------------------------------------------------------------------ decoding
 
@@ -238,14 +238,14 @@ class SubtypeDerivation(ChartDistribution):
         """
         k = check_size("k", k)
         batch = self._own_batch
-        weights, trees, own = self._linked(batch)
-        nodes, scores = chart.top_k(weights, self.grammar.rules, trees, own, k)
-        found = self._unflatten(nodes.T.contiguous(), trees, batch, -1).movedim(-1, 0)
+        weights, trees, model = self._linked(batch)
+        nodes, scores = chart.top_k(weights, self.grammar.rules, trees, model, k)
+        subtypes = self._unflatten(nodes.T.contiguous(), trees, batch, -1).movedim(-1, 0)
         log_z = self.log_partition.detach()
         # Ranks come first, and a batch that was expanded has more dimensions than what was computed.
         scores = torch.stack([row.reshape(batch).expand(self.batch_shape) for row in scores])
-        found = torch.stack([row.expand(*self.batch_shape, -1) for row in found])
-        return found, torch.where(scores == -torch.inf, scores, scores - log_z)
+        subtypes = torch.stack([row.expand(*self.batch_shape, -1) for row in subtypes])
+        return subtypes, torch.where(scores == -torch.inf, scores, scores - log_z)
 
     @traceable
     def argmax(self) -> Tensor:
@@ -308,9 +308,9 @@ class Subtypes(constraints.Constraint):
         return "Subtypes"
 
     def check(self, value: Tensor) -> Tensor:
-        whole = value == value.long()
+        integral = value == value.long()
         fits = torch.where(self.kinds > 0, (value >= 0) & (value < self.kinds), value == -1)
-        return (whole & fits).all(-1)
+        return (integral & fits).all(-1)
 
 
 @register_kl(SubtypeDerivation, SubtypeDerivation)
@@ -319,6 +319,6 @@ def _kl(p: SubtypeDerivation, q: SubtypeDerivation) -> Tensor:
     if p.event_shape != q.event_shape or differ(p.words, q.words):
         raise NotImplementedError("p and q are about different trees, so there is no divergence")
     batch = broadcast_shapes(p.batch_shape, q.batch_shape)
-    log_z, own = p._expected_score(p.log_weights)
+    log_z, score = p._expected_score(p.log_weights)
     _, other = p._expected_score(q.log_weights)
-    return (own - log_z - other + q.log_partition).expand(batch)
+    return (score - log_z - other + q.log_partition).expand(batch)

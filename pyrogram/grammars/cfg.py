@@ -77,25 +77,25 @@ class CFG(Grammar):
         weights: Tensor | Sequence[float] | None = None,
         transform: TreeTransform | None = None,
     ):
-        found = numbered(rules)
-        self.nonterminals = found.nonterminals
+        numbering = numbered(rules)
+        self.nonterminals = numbering.nonterminals
         """The left-hand sides, in the order of their multinomials."""
-        self.words = found.words
+        self.words = numbering.words
         """The terminals, in order of first appearance."""
-        self.rules = found.rules
+        self.rules = numbering.rules
         """By event, left and right side; terminals are a :class:`Word`."""
-        self.block_order = torch.from_numpy(np.argsort(found.order))
+        self.block_order = torch.from_numpy(np.argsort(numbering.order))
         """The event of each given rule, shape ``(R,)``."""
-        self.start = found.rules[int(self.block_order[0])][0] if start is None else start
+        self.start = numbering.rules[int(self.block_order[0])][0] if start is None else start
         if self.start not in self.nonterminals:
             raise ValueError(f"start symbol {quoted(self.start)} has no rules")
         self.transform = transform
-        self._numbered = found
+        self._numbered = numbering
         self._word_number = {w: i for i, w in enumerate(self.words)}
-        sizes = tuple(np.bincount(found.lhs).tolist())
+        sizes = tuple(np.bincount(numbering.lhs).tolist())
         self._blocks = {BLOCK: PackedBlock(torch.Size([len(self.rules)]), sizes)}
         number = self.nonterminals.index(self.start)
-        self.table, self._trie = rule_table(found.lhs.tolist(), found.rhs, number, self.nonterminals)
+        self.table, self._trie = rule_table(numbering.lhs.tolist(), numbering.rhs, number, self.nonterminals)
         self._matches: OrderedDict[Any, Matches] = OrderedDict()
         self.weights: Weights | None = None
         """The weights that the grammar came with, by block, or None."""
@@ -108,7 +108,7 @@ class CFG(Grammar):
             if not bool(((w >= 0) & (w < torch.inf)).all()):
                 bad = int((~((w >= 0) & (w < torch.inf))).nonzero()[0])
                 raise ValueError(f"weights must be non-negative and finite, but that of rule {bad} is {float(w[bad])}")
-            self.weights = {BLOCK: w[torch.from_numpy(found.order).to(w.device)]}
+            self.weights = {BLOCK: w[torch.from_numpy(numbering.order).to(w.device)]}
 
     from_string = classmethod(cfg_sources.from_string)
     from_nltk = classmethod(cfg_sources.from_nltk)
@@ -189,7 +189,7 @@ class CFG(Grammar):
         ids = [r for r in derivation.long().tolist() if r >= 0]
         if ids and max(ids) >= len(self.rules):
             raise ValueError(f"the derivation has rule {max(ids)}, but rules are 0..{len(self.rules) - 1}")
-        own = [str(s) for r in ids for s in self.rules[r][1] if isinstance(s, Word)]
+        terminals = [str(s) for r in ids for s in self.rules[r][1] if isinstance(s, Word)]
         leaves: Sequence[str] | None = None
         if isinstance(words, Tensor):
             numbers = [w for w in words.tolist() if w >= 0]
@@ -197,15 +197,15 @@ class CFG(Grammar):
                 raise ValueError(
                     f"words has {max(numbers)}, not 0..{len(self.words) - 1}; tree takes words, then a derivation"
                 )
-            given = [self.words[w] for w in numbers]
+            sentence = [self.words[w] for w in numbers]
         else:
-            given = own if words is None else list(words)
-            leaves = given
+            sentence = terminals if words is None else list(words)
+            leaves = sentence
         tree = tree_of([self.rules[r] for r in ids], leaves)
         if tree.label() != self.start:
             raise ValueError(f"the derivation starts from {tree.label()!r}, not from {self.start!r}")
-        if len(given) != len(own) or (isinstance(words, Tensor) and given != leaves_of(tree)):
-            raise ValueError(f"the derivation is one of {' '.join(leaves_of(tree))!r}, not of {' '.join(given)!r}")
+        if len(sentence) != len(terminals) or (isinstance(words, Tensor) and sentence != leaves_of(tree)):
+            raise ValueError(f"the derivation is one of {' '.join(leaves_of(tree))!r}, not of {' '.join(sentence)!r}")
         return tree if self.transform is None or not original else self.transform.invert(tree)
 
     def derivation_of(self, tree: Any) -> Tensor:
@@ -269,11 +269,11 @@ class CFG(Grammar):
             array = np.broadcast_to(array, (*batch, array.shape[-1]))
         array = np.ascontiguousarray(array.reshape(-1, array.shape[-1]), np.int64)
         key = (array.shape, array.tobytes())
-        found = self._matches.pop(key, None)
-        self._matches[key] = found = self._trie.matches(array) if found is None else found
+        matches = self._matches.pop(key, None)
+        self._matches[key] = matches = self._trie.matches(array) if matches is None else matches
         while len(self._matches) > self.KEPT:
             self._matches.popitem(last=False)
-        return found
+        return matches
 
     def _given(
         self, words: Tensor, batch: torch.Size | None = None, evidence: Mapping[str, Tensor] | None = None
@@ -360,7 +360,7 @@ class CFG(Grammar):
             located[name].reshape(-1)[places.at] = places.event
         others = np.concatenate([np.arange(R), [ONE, NEVER]])  # of R and R + 1, which are no rules
         # The events, and one more of weight one, come before the tables of the program.
-        tables = {name: others[own] for name, own in {BLOCK: np.arange(R + 1), **batch.kinds.events}.items()}
+        tables = {name: others[events] for name, events in {BLOCK: np.arange(R + 1), **batch.kinds.events}.items()}
         return Plan(
             *(Rules(self), sentences, program, batch.sizes, EventMap(self.blocks, tables), batch.lists),
             given={"bonus.X": np.exp(batch.allowed)} if sentences.factors and batch.form.has_x else {},
@@ -387,9 +387,9 @@ class CFG(Grammar):
         return self._draw(weights, sample_shape, max_length, too_long)
 
     def _ancestral(
-        self, tables: Sequence[Tensor], own: Tensor, max_length: int, cut: bool, tries: int
+        self, tables: Sequence[Tensor], model: Tensor, max_length: int, cut: bool, tries: int
     ) -> tuple[Tensor, Tensor]:
-        return leftmost.ancestral(tables[0], own, self.flat, max_length, cut, tries)
+        return leftmost.ancestral(tables[0], model, self.flat, max_length, cut, tries)
 
     def _check_normalized(self, weights: Mapping[str, Tensor]) -> None:
         totals = self._blocks[BLOCK].sums(weights[BLOCK])

@@ -126,8 +126,7 @@ class Trie:
         """All matches in sentences (B, n), padded with -1 on the right; shorter spans first, then from the left."""
         B = len(words)
         lengths = (words >= 0).sum(1)
-        found = [np.empty((0, 5), np.int64), *self._walk(words, lengths)]
-        rows = np.concatenate(found)
+        rows = np.concatenate([np.empty((0, 5), np.int64), *self._walk(words, lengths)])
         rows = rows[np.argsort(rows[:, 0], kind="stable")]
         offsets = np.searchsorted(rows[:, 0], np.arange(B + 1))
         return Matches(lengths=lengths, offsets=offsets, table=np.ascontiguousarray(rows[:, 1:]))
@@ -146,6 +145,6 @@ class Trie:
             known = (self.keys[place] == key) & (word < self.num_words)
             sentence, start, end, node = sentence[known], start[known], end[known] + 1, self.children[place[known]]
             count = self.first[node + 1] - self.first[node]
-            own = np.repeat(np.arange(len(node)), count)
-            entry = np.arange(len(own)) - np.repeat(count.cumsum() - count, count) + self.first[node][own]
-            yield np.stack([sentence[own], start[own], end[own], self.symbols[entry], self.events[entry]], 1)
+            owner = np.repeat(np.arange(len(node)), count)
+            entry = np.arange(len(owner)) - np.repeat(count.cumsum() - count, count) + self.first[node][owner]
+            yield np.stack([sentence[owner], start[owner], end[owner], self.symbols[entry], self.events[entry]], 1)

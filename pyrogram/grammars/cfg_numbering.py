@@ -38,11 +38,11 @@ def numbered(rules: Iterable[tuple[str, Sequence[str]]]) -> Numbered:
 
     :raises ValueError: if a rule is malformed, its right side is empty, or it is there twice.
     """
-    given = [_checked(i, rule) for i, rule in enumerate(rules)]
-    if not given:
+    pairs = [_checked(i, rule) for i, rule in enumerate(rules)]
+    if not pairs:
         raise ValueError("a grammar needs at least one rule")
-    index = {name: k for k, name in enumerate(dict.fromkeys(lhs for lhs, _ in given))}
-    owner = np.array([index[lhs] for lhs, _ in given])
+    index = {name: k for k, name in enumerate(dict.fromkeys(lhs for lhs, _ in pairs))}
+    owner = np.array([index[lhs] for lhs, _ in pairs])
     order = np.argsort(owner, kind="stable")
     words: dict[str, int] = {}
     plain: dict[str, tuple[str, int]] = {name: (name, k) for name, k in index.items()}
@@ -50,21 +50,21 @@ def numbered(rules: Iterable[tuple[str, Sequence[str]]]) -> Numbered:
     def resolve(symbol: str) -> tuple[str, int]:
         if symbol.__class__ is Word:
             return symbol, -1 - words.setdefault(str(symbol), len(words))
-        found = plain.get(symbol)
-        if found is None:
-            found = plain[symbol] = Word(symbol), -1 - words.setdefault(symbol, len(words))
-        return found
+        entry = plain.get(symbol)
+        if entry is None:
+            entry = plain[symbol] = Word(symbol), -1 - words.setdefault(symbol, len(words))
+        return entry
 
-    found, codes = [], []
+    resolved, codes = [], []
     for i in order.tolist():
-        lhs, rhs = given[i]
+        lhs, rhs = pairs[i]
         symbols, numbers = zip(*map(resolve, rhs), strict=True)
-        found.append((lhs, symbols))
+        resolved.append((lhs, symbols))
         codes.append(numbers)
     if not words:
         raise ValueError("the grammar has no terminals, so it generates no sentence; quote them in a text")
-    _refuse_duplicates(given, owner[order].tolist(), codes, order)
-    return Numbered(tuple(index), tuple(words), order, owner[order], codes, tuple(found))
+    _refuse_duplicates(pairs, owner[order].tolist(), codes, order)
+    return Numbered(tuple(index), tuple(words), order, owner[order], codes, tuple(resolved))
 
 
 def _checked(number: int, rule: Any) -> Rule:
@@ -83,7 +83,7 @@ def _checked(number: int, rule: Any) -> Rule:
     return lhs, rhs
 
 
-def _refuse_duplicates(given: Sequence[Rule], lhs: Sequence[int], rhs: Sequence[tuple[int, ...]], order: Any) -> None:
+def _refuse_duplicates(rules: Sequence[Rule], lhs: Sequence[int], rhs: Sequence[tuple[int, ...]], order: Any) -> None:
     """Twice the same rule would be two events that no sentence can tell apart."""
     keys = list(zip(lhs, rhs, strict=True))
     if len(set(keys)) == len(keys):
@@ -94,5 +94,5 @@ def _refuse_duplicates(given: Sequence[Rule], lhs: Sequence[int], rhs: Sequence[
         if first != event:
             one, two = int(order[first]), int(order[event])
             raise ValueError(
-                f"rules {one} and {two} are both {show(given[two])}; give it once, with their sum of weights"
+                f"rules {one} and {two} are both {show(rules[two])}; give it once, with their sum of weights"
             )

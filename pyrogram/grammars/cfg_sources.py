@@ -90,10 +90,10 @@ def from_trees(
         trees must have the same label on top.
     :raises ValueError: with the tree's number, if a tree has a node without children or a label that is in the way.
     """
-    given = list(trees)
-    if not given:
+    treebank = list(trees)
+    if not treebank:
         raise ValueError("a treebank grammar needs at least one tree")
-    tops = {str(tree.label()) for tree in given}
+    tops = {str(tree.label()) for tree in treebank}
     if start is None:
         if len(tops) > 1:
             raise ValueError(f"trees have different labels on top, {sorted(tops)[:5]}; give start, a symbol above them")
@@ -104,7 +104,7 @@ def from_trees(
     else:
         transform = TreeTransform(start, collapse_unary, binarize, markov_order)
     counted: Counter[Rule] = Counter()
-    for number, tree in enumerate(given):
+    for number, tree in enumerate(treebank):
         try:
             counted.update(rules_of(transform.apply(tree)))
         except ValueError as error:

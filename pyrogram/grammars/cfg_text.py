@@ -66,11 +66,11 @@ def read_rules(text: str) -> tuple[list[Rule], list[float] | None, str | None]:
         for rhs, prob in _alternatives(number, rest):
             rules.append((lhs.strip(), rhs))
             probs.append(prob)
-    given = [p for p in probs if p is not None]
-    if given and len(given) < len(probs):
+    probabilities = [p for p in probs if p is not None]
+    if probabilities and len(probabilities) < len(probs):
         lacking = next(rule for rule, p in zip(rules, probs, strict=True) if p is None)
         raise ValueError(f"rule {show(lacking)} has no probability though others have one; give all or none")
-    return rules, given or None, start
+    return rules, probabilities or None, start
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:

@@ -145,9 +145,9 @@ class DistanceDMV(RecursiveGrammar):
         return self._draw(weights, sample_shape, max_length, too_long)
 
     def _ancestral(
-        self, tables: Sequence[Tensor], own: Tensor, max_length: int, cut: bool, tries: int
+        self, tables: Sequence[Tensor], model: Tensor, max_length: int, cut: bool, tries: int
     ) -> tuple[Tensor, Tensor]:
-        return ancestral(tables, own, max_length, cut, tries, self.widths)
+        return ancestral(tables, model, max_length, cut, tries, self.widths)
 
     def arc_marginals(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
         """p(arc | x, w), shape ``(*batch, n+1, n+1)`` [head, dependent]; ROOT is 0.
@@ -155,9 +155,9 @@ class DistanceDMV(RecursiveGrammar):
         :param log_weights: shape ``(*batch, *block.shape)`` by block.
         :param words: shape ``(*batch, n)``, padded with -1.
         """
-        found = self.item_counts(log_weights, words, "attach", "root")
-        roots = found["root"]
-        between = found["attach"].flatten(roots.dim() + 1).sum(-1)
+        counts = self.item_counts(log_weights, words, "attach", "root")
+        roots = counts["root"]
+        between = counts["attach"].flatten(roots.dim() + 1).sum(-1)
         return torch.cat([roots[..., None, :], between[..., 1:, :]], -2)
 
     def mbr_heads(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
@@ -178,8 +178,8 @@ class DistanceDMV(RecursiveGrammar):
         """
         n = (derivations.shape[-1] + 1) // 4
         rows = derivations.reshape(-1, derivations.shape[-1]).tolist()
-        found = [_heads([self.event(x) for x in row if x >= 0]) if row[0] >= 0 else [] for row in rows]
-        padded = [[*heads, *[-1] * (n - len(heads))] for heads in found]
+        trees = [_heads([self.event(x) for x in row if x >= 0]) if row[0] >= 0 else [] for row in rows]
+        padded = [[*heads, *[-1] * (n - len(heads))] for heads in trees]
         return torch.tensor(padded, device=derivations.device).reshape(*derivations.shape[:-1], n)
 
 

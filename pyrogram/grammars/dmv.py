@@ -143,11 +143,11 @@ class DMV(Grammar):
         """
         words = checked_inputs(self, log_weights, words)
         shared = {log_weights[name].dim() - len(block.shape) for name, block in self._blocks.items()} == {0}
-        given = self._given(log_weights, words, evidence) if shared else None
-        if given is None:
+        inputs = self._given(log_weights, words, evidence) if shared else None
+        if inputs is None:
             arcs, stops = self._with(evidence, *self.scores(log_weights, words))
             return self._keep_nan(projective.log_partition(arcs, stops, lengths_of(words)), log_weights)
-        log_z = self.program(evidence=bool(evidence)).of_fitting(given)
+        log_z = self.program(evidence=bool(evidence)).of_fitting(inputs)
         log_z = log_z.reshape(words.shape[:-1]).to(log_weights["root"].dtype)
         # Compiled code looks for NaN.
         return log_z if words.is_cpu else self._keep_nan(log_z, log_weights)
@@ -166,9 +166,9 @@ class DMV(Grammar):
             weights = {name: w[None] for name, w in weights.items()}
             weights["arc"] = arcs.reshape(-1, *arcs.shape[-2:]).double()
         lengths, sizes = lengths_of_checked(words), {"V": self.num_tags}
-        given = Given(weights, lengths, {"w": words}, sizes, checked=True, batched=bool(evidence))
+        inputs = Given(weights, lengths, {"w": words}, sizes, checked=True, batched=bool(evidence))
         fits = {log_weights[name].dtype for name in self._blocks} <= {torch.float32, torch.float64}
-        return given if fits and self.program(evidence=bool(evidence)).fits(given) else None
+        return inputs if fits and self.program(evidence=bool(evidence)).fits(inputs) else None
 
     @staticmethod
     def _with(evidence: Mapping[str, Tensor] | None, arcs: Tensor, stops: Tensor) -> tuple[Tensor, Tensor]:
@@ -187,13 +187,13 @@ class DMV(Grammar):
         :param evidence: see :meth:`log_partition`.
         """
         words = checked_inputs(self, log_weights, words, shared=True)
-        given = self._given({name: log_weights[name].detach() for name in self._blocks}, words)
+        inputs = self._given({name: log_weights[name].detach() for name in self._blocks}, words)
         arcs = kept_numbers(evidence, "arc_scores", torch.float64) if evidence and words.is_cpu else None
-        if given is not None and (arcs is not None or not evidence):
+        if inputs is not None and (arcs is not None or not evidence):
             constants = {} if arcs is None else {"arc": arcs}
-            log_z, counts = self.program(evidence=bool(evidence)).log_counts(given, constants=constants)
-            found = {name: counts[name].to(log_weights[name].dtype) for name in self._blocks}
-            return self._keep_nan(log_z.to(log_weights["root"].dtype), log_weights), found
+            log_z, counts = self.program(evidence=bool(evidence)).log_counts(inputs, constants=constants)
+            counted = {name: counts[name].to(log_weights[name].dtype) for name in self._blocks}
+            return self._keep_nan(log_z.to(log_weights["root"].dtype), log_weights), counted
         of_evidence = partial(self.log_partition, evidence=evidence)
         return counts_by_gradient(of_evidence, {name: log_weights[name] for name in self.blocks}, words)
 
@@ -251,9 +251,9 @@ class DMV(Grammar):
         return self._draw(weights, sample_shape, max_length, too_long)
 
     def _ancestral(
-        self, tables: Sequence[Tensor], own: Tensor, max_length: int, cut: bool, tries: int
+        self, tables: Sequence[Tensor], model: Tensor, max_length: int, cut: bool, tries: int
     ) -> tuple[Tensor, Tensor]:
-        return ancestral(tables, own, max_length, cut, tries)
+        return ancestral(tables, model, max_length, cut, tries)
 
     def counts(self, words: Tensor, heads: Tensor) -> Weights:
         """Events of given trees by block, shape ``(*batch, *block.shape)``; the trees may be non-projective."""

@@ -26,8 +26,8 @@ def dense_arcs(grammar: DMV, words: Tensor) -> Tensor:
     no_arc = ~(real[:, :, None] & real[:, None, :]) | (place == place[:, None])
     attach = attach.masked_fill(no_arc[..., None], num_events(grammar.blocks))
     root = torch.where(real, words, num_events(grammar.blocks))[:, None, :, None].expand(-1, 1, -1, S)
-    found = torch.nn.functional.pad(torch.cat([root, attach], 1), (0, 0, 1, 0), value=num_events(grammar.blocks))
-    return found if grammar.valence_attach else found[..., 0]
+    arcs = torch.nn.functional.pad(torch.cat([root, attach], 1), (0, 0, 1, 0), value=num_events(grammar.blocks))
+    return arcs if grammar.valence_attach else arcs[..., 0]
 
 
 def events_of(grammar: DMV, arcs: Tensor, stops: Tensor, words: Tensor) -> tuple[Tensor, Tensor]:

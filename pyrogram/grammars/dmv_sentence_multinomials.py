@@ -41,8 +41,8 @@ class DMVSentenceMultinomials(SentenceMultinomials):
         if words.dim() != 2:
             raise ValueError(f"words must have shape (N, n), one row for each sentence, not {tuple(words.shape)}")
         real = words >= 0
-        own = torch.arange(len(words), device=words.device)
-        keys, pair = torch.unique((own[:, None] * grammar.num_words + words)[real], return_inverse=True)
+        numbers = torch.arange(len(words), device=words.device)
+        keys, pair = torch.unique((numbers[:, None] * grammar.num_words + words)[real], return_inverse=True)
         sentence, tag = keys // grammar.num_words, keys % grammar.num_words
 
         def of_head(multinomials: int) -> tuple[Tensor, Tensor]:
@@ -51,7 +51,7 @@ class DMVSentenceMultinomials(SentenceMultinomials):
 
         S = grammar.num_valences
         attach = of_head(2 * S if grammar.valence_attach else 2)
-        pairs = {"root": (own, torch.zeros_like(own)), "attach": attach, "stop": of_head(2 * S)}
+        pairs = {"root": (numbers, torch.zeros_like(numbers)), "attach": attach, "stop": of_head(2 * S)}
         super().__init__(grammar, words, pairs)
         self._pairs = torch.full_like(words, -1).masked_scatter(real, pair)
 
@@ -72,12 +72,12 @@ class DMVSentenceMultinomials(SentenceMultinomials):
         into = self._tables(counts)
         tables["root"] = tables["root"][chosen]
         into["root"] = torch.zeros_like(tables["root"])
-        given = self._given(tables, self.words[chosen], self._pairs[chosen])
-        found, _ = self._program.program.log_counts(given.arrays(), into={name: t.numpy() for name, t in into.items()})
+        inputs = self._given(tables, self.words[chosen], self._pairs[chosen])
+        sums, _ = self._program.program.log_counts(inputs.arrays(), into={name: t.numpy() for name, t in into.items()})
         counts["root"][chosen] = into["root"]
         first = log_weights["root"]
         log_z = first.new_zeros(len(self.words))
-        log_z[chosen] = torch.from_numpy(found).to(first.dtype)
+        log_z[chosen] = torch.from_numpy(sums).to(first.dtype)
         return log_z, {name: c.to(log_weights[name].dtype) for name, c in counts.items()} if out is None else out
 
     @property
@@ -107,6 +107,6 @@ class DMVSentenceMultinomials(SentenceMultinomials):
         of_pair = 2 * self.grammar.num_valences
         wanted = index["stop"][::of_pair] // of_pair  # the pairs of these sentences
         pairs = torch.searchsorted(wanted, self._pairs[sentences])
-        given = self._given(self._tables(log_weights), self.words[sentences], pairs)
-        log_z, counts = self._program.marginals(given, by_torch=True)
+        inputs = self._given(self._tables(log_weights), self.words[sentences], pairs)
+        log_z, counts = self._program.marginals(inputs, by_torch=True)
         return log_z, {name: counts[name].reshape(log_weights[name].shape) for name in log_weights}

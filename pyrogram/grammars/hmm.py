@@ -89,9 +89,9 @@ class HMM(RecursiveGrammar):
         :param evidence: logs of factors of states, of the items ``F``, see :meth:`log_partition`.
         """
         log_weights = logarithms(weights, log_weights)
-        own = checked_inputs(self, log_weights, words)
+        words = checked_inputs(self, log_weights, words)
         bonus = evidence["F"][..., 1:, :] if evidence else None
-        return StateSequence(*self._in_order(log_weights), own, bonus=bonus)
+        return StateSequence(*self._in_order(log_weights), words, bonus=bonus)
 
     @property
     def structure(self) -> StateStructure:
@@ -126,6 +126,6 @@ class HMM(RecursiveGrammar):
         return self._draw(weights, sample_shape, max_length, too_long)
 
     def _ancestral(
-        self, tables: Sequence[Tensor], own: Tensor, max_length: int, cut: bool, tries: int
+        self, tables: Sequence[Tensor], model: Tensor, max_length: int, cut: bool, tries: int
     ) -> tuple[Tensor, Tensor]:
-        return ancestral(tables, own, max_length, cut, tries)
+        return ancestral(tables, model, max_length, cut, tries)

@@ -68,8 +68,8 @@ def harmonic(
     for n in lengths.unique().tolist():
         arcs, decisions = _soft_arcs(n, S, distance, stops, grammar.valence_attach)
         for rows in _chunks((lengths == n).nonzero()[:, 0], n, S):
-            own = words.cpu()[rows, :n]
-            add_counts(grammar, total, arcs.expand(len(own), -1, -1, -1), decisions.expand(len(own), -1, -1, -1), own)
+            ids = words.cpu()[rows, :n]
+            add_counts(grammar, total, arcs.expand(len(ids), -1, -1, -1), decisions.expand(len(ids), -1, -1, -1), ids)
     counts = by_block(total, grammar.blocks)
     if stops != "e-step":
         stop = counts["stop"]
@@ -90,9 +90,9 @@ def _soft_arcs(n: int, S: int, distance: float, stops: str, valence_attach: bool
         return attachment.expand(-1, -1, S) if valence_attach else torch.nn.functional.pad(
             attachment, (0, S - 1)
         ), no_stops
-    _, arcs, found = projective.marginals(attachment.log().expand(n + 1, n + 1, S), no_stops)
-    assert found is not None
-    return arcs, found
+    _, arcs, stop_counts = projective.marginals(attachment.log().expand(n + 1, n + 1, S), no_stops)
+    assert stop_counts is not None
+    return arcs, stop_counts
 
 
 def soft_attachments(n: int, distance: float = 0.0) -> Tensor:
@@ -117,8 +117,8 @@ def _stops_from_children(grammar: DMV, words: Tensor, children: Tensor) -> Tenso
     if grammar.num_valences == 1:
         return torch.stack([children, tokens], -1)[..., None, :]
     none = torch.stack([first, tokens - first], -1)
-    some = torch.stack([children - first, first], -1)
-    return torch.stack([none, *[some] * (grammar.num_valences - 1)], -2)
+    later = torch.stack([children - first, first], -1)
+    return torch.stack([none, *[later] * (grammar.num_valences - 1)], -2)
 
 
 def supervised(grammar: DMV, words: Tensor, *, heads: Tensor, smoothing: float = 0.1) -> Weights:
@@ -136,8 +136,8 @@ def supervised(grammar: DMV, words: Tensor, *, heads: Tensor, smoothing: float =
     lengths = lengths_of(words).cpu()
     for n in lengths.unique().tolist():
         for rows in _chunks((lengths == n).nonzero()[:, 0], n, grammar.num_valences):
-            own = words.cpu()[rows, :n]
-            add_counts(grammar, total, *grammar.indicators(heads.cpu()[rows, :n]), own)
+            ids = words.cpu()[rows, :n]
+            add_counts(grammar, total, *grammar.indicators(heads.cpu()[rows, :n]), ids)
     counts = {
         name: c + smoothing * grammar.blocks[name].outcomes for name, c in by_block(total, grammar.blocks).items()
     }

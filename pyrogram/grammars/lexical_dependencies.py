@@ -135,7 +135,7 @@ class LexicalDependencies:
         """How many values each variable has."""
         self._sizes = {"parent_tag": num_tags + 1, "parent_word": num_words + 1, "parent_case": num_cases + 1}
         self._sizes |= {"sibling_tag": num_tags + 1, "direction": 2, "tag": num_tags, "word": num_words}
-        largest = max(math.prod(self._sizes[name] for name in c) for found in self.contexts.values() for c in found)
+        largest = max(math.prod(self._sizes[name] for name in c) for levels in self.contexts.values() for c in levels)
         if largest >= 2**62:
             raise ValueError(f"expected contexts that 62 bits can number, actual {largest} possible ones.")
 
@@ -158,9 +158,9 @@ class LexicalDependencies:
         :param heads: as in CoNLL, one root for each sentence.
         :raises ValueError: if shapes or numbers do not fit, or a tree has a cycle or not exactly one root.
         """
-        given = [t.unsqueeze(0) if t.dim() == 1 else t for t in (tags, words, cases, heads)]
-        self.check(*given)
-        return self.events_of(*given)
+        tables = [t.unsqueeze(0) if t.dim() == 1 else t for t in (tags, words, cases, heads)]
+        self.check(*tables)
+        return self.events_of(*tables)
 
     def events_of(self, tags: Tensor, words: Tensor, cases: Tensor, heads: Tensor) -> dict[str, Events]:
         """:meth:`events` of tensors of shape (N, n) that are known to fit."""
@@ -194,13 +194,13 @@ class LexicalDependencies:
 
         :param features: integers by name, of shapes that broadcast; only those that a context names are read.
         """
-        found = []
+        keys = []
         for context in self.contexts[site]:
             key = torch.zeros((), dtype=torch.long)
             for name in context:
                 key = key * self._sizes[name] + features[name]
-            found.append(key.contiguous())
-        return tuple(found)
+            keys.append(key.contiguous())
+        return tuple(keys)
 
     def scores(self, tags: Tensor, words: Tensor, cases: Tensor, predict: Mapping[str, Predict]) -> TreeScores:
         """The scores of all trees of a sentence, in nats: their sum is log P(tags, words, cases, tree).
@@ -324,8 +324,8 @@ class LexicalDependencies:
         if heads.shape != tags.shape or not torch.equal(heads >= 0, inside):
             raise ValueError(f"expected heads of shape {shape} padded like tags, actual {tuple(heads.shape)}.")
         roots = ((heads == 0) & inside).sum(-1)
-        own = heads == torch.arange(1, heads.shape[-1] + 1)
-        wrong = ((roots != 1) & inside.any(-1)) | ((heads > inside.sum(-1, keepdim=True)) | own).any(-1)
+        loops = heads == torch.arange(1, heads.shape[-1] + 1)
+        wrong = ((roots != 1) & inside.any(-1)) | ((heads > inside.sum(-1, keepdim=True)) | loops).any(-1)
         if not bool(wrong.any()):
             wrong = has_cycle(heads)
         if bool(wrong.any()):

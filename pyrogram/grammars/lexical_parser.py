@@ -121,14 +121,14 @@ class LexicalParser:
             arcs = scores.arcs
             if arc_scores is not None:
                 arcs = arcs + arc_scores[which, : longest + 1, : longest + 1].to(arcs)
-            given = (arcs, scores.siblings, scores.stops, lengths)
+            args = (arcs, scores.siblings, scores.stops, lengths)
             if "mbr" in heads:
-                log_z, shares = sibling.marginals(*given)[:2]
+                log_z, shares = sibling.marginals(*args)[:2]
                 heads["mbr"][which, :longest] = projective.mbr(shares[..., None], lengths)
             else:
-                log_z = sibling.log_partition(*given)
+                log_z = sibling.log_partition(*args)
             if "viterbi" in heads:
-                heads["viterbi"][which, :longest] = sibling.top_k(*given)[0][0]
+                heads["viterbi"][which, :longest] = sibling.top_k(*args)[0][0]
             log_likelihood[which] = log_z + scores.cases
             done += len(which)
             if callback is not None:

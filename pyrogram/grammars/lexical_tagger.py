@@ -60,9 +60,9 @@ class LexicalTagger:
         rows, counts = torch.stack([tags[inside], words[inside], cases[inside]], -1).unique(dim=0, return_counts=True)
         padded = torch.nn.functional.pad(tags, (1, 1), value=-1)
         padded[:, 0] = num_tags
-        here, after = padded[:, :-1], padded[:, 1:]
-        after = torch.where(after < 0, num_tags, after)[here >= 0]
-        index = here[here >= 0] * (num_tags + 1) + after
+        before, after = padded[:, :-1], padded[:, 1:]
+        after = torch.where(after < 0, num_tags, after)[before >= 0]
+        index = before[before >= 0] * (num_tags + 1) + after
         moves = torch.bincount(index, minlength=(num_tags + 1) ** 2).reshape(num_tags + 1, num_tags + 1)
         return LexicalTagger(torch.cat([rows, counts[:, None]], 1), moves, num_words, num_cases)
 

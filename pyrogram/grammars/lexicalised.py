@@ -122,9 +122,9 @@ class LexicalisedPCFG(TopDownGrammar):
         :raises ValueError: if a row is no derivation.
         """
         rows = derivations.reshape(-1, derivations.shape[-1]).tolist()
-        found = [[] if row[0] < 0 else [word.governor for word in self._read(row)[1]] for row in rows]
+        trees = [[] if row[0] < 0 else [word.governor for word in self._read(row)[1]] for row in rows]
         n = derivations.shape[-1] // 2
-        padded = [[*heads, *[-1] * (n - len(heads))] for heads in found]
+        padded = [[*heads, *[-1] * (n - len(heads))] for heads in trees]
         return torch.tensor(padded, device=derivations.device).reshape(*derivations.shape[:-1], n)
 
     def tree(self, words: Sequence[str] | None, derivation: Tensor) -> Any:
@@ -138,10 +138,10 @@ class LexicalisedPCFG(TopDownGrammar):
 
         if derivation.dim() != 1:
             raise ValueError(f"the derivation must be one, of shape (L,), not {tuple(derivation.shape)}")
-        top, found = self._read(derivation.tolist())
-        leaves = [str(word.tag) for word in found] if words is None else words
-        if len(leaves) != len(found):
-            raise ValueError(f"the derivation has {plural(len(found), 'word')}, not {len(leaves)}")
+        top, heads = self._read(derivation.tolist())
+        leaves = [str(word.tag) for word in heads] if words is None else words
+        if len(leaves) != len(heads):
+            raise ValueError(f"the derivation has {plural(len(heads), 'word')}, not {len(leaves)}")
 
         def built(node: _Node) -> Any:
             leaf = leaves[node.head.position - 1]
@@ -157,9 +157,9 @@ class LexicalisedPCFG(TopDownGrammar):
         events = iter(self.event(x) for x in row if x >= 0)
         words: list[_Head] = []
 
-        def next_of(block: str, given: tuple[int, ...]) -> int:
+        def next_of(block: str, context: tuple[int, ...]) -> int:
             name, index = next(events, ("nothing", ()))
-            if (name, index[:-1]) != (block, given):
+            if (name, index[:-1]) != (block, context):
                 raise ValueError(
                     f"the derivation has {name}{list(index)} after {plural(len(words), 'word')}, not a {block}"
                 )

@@ -127,8 +127,8 @@ class LowRankPCFG(TopDownGrammar):
         if derivation.dim() != 1:
             raise ValueError(f"the derivation must be one, of shape (L,), not {tuple(derivation.shape)}")
         events = [self.event(x) for x in derivation.long().tolist() if x >= 0]
-        own = [str(index[1]) for name, index in events if name == "emission"]
-        coming, symbols, N = iter(own if words is None else words), self.symbols, self.num_nonterminals
+        terminals = [str(index[1]) for name, index in events if name == "emission"]
+        coming, symbols, N = iter(terminals if words is None else words), self.symbols, self.num_nonterminals
         top = Tree("", [])
         agenda: list[tuple[Any, str, tuple[int, ...]]] = [(top, "root", ())]  # nodes, and the multinomials to come
         for name, index in events:
@@ -151,8 +151,8 @@ class LowRankPCFG(TopDownGrammar):
             agenda += [(node, "right", (chosen,)), (node, "left", (chosen,))]
         if agenda:
             raise ValueError(f"the derivation ends before an event of {agenda[-1][1]}")
-        if words is not None and len(words) != len(own):
-            raise ValueError(f"the derivation has {plural(len(own), 'word')}, not {len(words)}")
+        if words is not None and len(words) != len(terminals):
+            raise ValueError(f"the derivation has {plural(len(terminals), 'word')}, not {len(words)}")
         return top[0]
 
     def _leftmost_rules(self) -> leftmost.FlatRules:

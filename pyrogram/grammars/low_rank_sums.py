@@ -88,64 +88,64 @@ class RankSpaceProgram(TensorProgram):
     def torch_engine(self):  # type: ignore[no-untyped-def]
         return self._page.torch_engine
 
-    def log_values(self, given: Given) -> Tensor:
-        if not self._is_shared(given):
-            return super().log_values(given)
-        few, _ = _with_few_words(given)
-        return self._ranks.log_values(self._in_rank_space(few, [t.detach() for t in few.weights.values()]))
+    def log_values(self, inputs: Given) -> Tensor:
+        if not self._is_shared(inputs):
+            return super().log_values(inputs)
+        reduced, _ = _with_few_words(inputs)
+        return self._ranks.log_values(self._in_rank_space(reduced, [t.detach() for t in reduced.weights.values()]))
 
     def log_counts(
         self,
-        given: Given,
+        inputs: Given,
         scale: Tensor | None = None,
         *,
         by_sentence: bool = False,
         constants: Mapping[str, Numbers] | None = None,
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        if by_sentence or constants or not self._is_shared(given):
-            return super().log_counts(given, scale, by_sentence=by_sentence, constants=constants)
-        few, used = _with_few_words(given)
+        if by_sentence or constants or not self._is_shared(inputs):
+            return super().log_counts(inputs, scale, by_sentence=by_sentence, constants=constants)
+        reduced, used = _with_few_words(inputs)
         with torch.inference_mode(False), torch.enable_grad():
-            leaves = [t.detach().clone().requires_grad_() for t in few.weights.values()]
-            ranks = self._in_rank_space(few, leaves)
+            leaves = [t.detach().clone().requires_grad_() for t in reduced.weights.values()]
+            ranks = self._in_rank_space(reduced, leaves)
             by_rank = list(ranks.weights.values())
             log_z, counts = self._ranks.log_counts(ranks.with_weights([t.detach() for t in by_rank]), scale)
-            found = dict(zip(given.weights, torch.autograd.grad(by_rank, leaves, list(counts.values())), strict=True))
-        emission = torch.zeros_like(given.in_rows().weights["emission"])
-        found["emission"] = emission.index_copy_(-1, used, found["emission"])
-        return log_z, {name: given.as_given(table) for name, table in found.items()}
+            grads = dict(zip(inputs.weights, torch.autograd.grad(by_rank, leaves, list(counts.values())), strict=True))
+        emission = torch.zeros_like(inputs.in_rows().weights["emission"])
+        grads["emission"] = emission.index_copy_(-1, used, grads["emission"])
+        return log_z, {name: inputs.as_given(table) for name, table in grads.items()}
 
     @staticmethod
-    def _is_shared(given: Given) -> bool:
-        tables = given.in_rows().weights.values()
-        return len(given.lengths) > 0 and all(len(t) == 1 and t.dtype == given.dtype for t in tables)
+    def _is_shared(inputs: Given) -> bool:
+        tables = inputs.in_rows().weights.values()
+        return len(inputs.lengths) > 0 and all(len(t) == 1 and t.dtype == inputs.dtype for t in tables)
 
-    def _in_rank_space(self, few: Given, tables: Sequence[Tensor]) -> Given:
+    def _in_rank_space(self, inputs: Given, tables: Sequence[Tensor]) -> Given:
         """The sentences with weights of ranks, from log weights by block."""
-        logs = dict(zip(few.weights, (t[0] for t in tables), strict=True))
+        logs = dict(zip(inputs.weights, (t[0] for t in tables), strict=True))
         sizes = {"R": logs["left"].shape[0], "V": logs["emission"].shape[-1]}
-        return Given(self._change(logs), few.lengths, few.words, sizes, batched=False)
+        return Given(self._change(logs), inputs.lengths, inputs.words, sizes, batched=False)
 
 
-def _with_few_words(given: Given) -> tuple[Given, Tensor]:
+def _with_few_words(inputs: Given) -> tuple[Given, Tensor]:
     """The sentences with the words that they have, and which ones these are."""
-    (name, words), tables = *given.words.items(), dict(given.in_rows().weights)
+    (name, words), tables = *inputs.words.items(), dict(inputs.in_rows().weights)
     used, words = words.clamp_min(0).unique(return_inverse=True)
     tables["emission"] = tables["emission"].detach().index_select(-1, used)
-    return Given(tables, given.lengths, {name: words}), used
+    return Given(tables, inputs.lengths, {name: words}), used
 
 
 def log_product(a: Tensor, b: Tensor) -> Tensor:
     """The logarithm of a product of matrices, shapes (x, y) and (y, z), that are given by their logarithms."""
-    parts = []
+    terms = []
     for (x, by_row), (y, by_column) in itertools.product(_in_range(a, 1), list(_in_range(b, 0))):
         numbers = x @ y
         nothing = numbers.detach() == 0
-        parts.append((numbers + nothing).log().masked_fill(nothing, -torch.inf) + by_row + by_column)
-    found = parts[0]
-    for part in parts[1:]:
-        found = torch.logaddexp(found, part)
-    return found
+        terms.append((numbers + nothing).log().masked_fill(nothing, -torch.inf) + by_row + by_column)
+    total = terms[0]
+    for term in terms[1:]:
+        total = torch.logaddexp(total, term)
+    return total
 
 
 def _in_range(logs: Tensor, axis: int) -> Iterator[tuple[Tensor, Tensor]]:
@@ -157,8 +157,8 @@ def _in_range(logs: Tensor, axis: int) -> Iterator[tuple[Tensor, Tensor]]:
     large = torch.finfo(logs.dtype).max / 4
     while True:
         top = rest.amax(axis, keepdim=True).clamp(-large, large)
-        here = ~(rest < top + bits)  # NaN, too
-        yield torch.where(here, logs - top, -torch.inf).exp(), top
-        rest = rest.masked_fill(here, -torch.inf)
+        inside = ~(rest < top + bits)  # NaN, too
+        yield torch.where(inside, logs - top, -torch.inf).exp(), top
+        rest = rest.masked_fill(inside, -torch.inf)
         if not bool((rest > -torch.inf).any()):
             return

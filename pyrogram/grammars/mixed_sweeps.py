@@ -69,21 +69,21 @@ class MixtureStructure(Structure):
         self.one.check_derivations(words, derivations[:, 1:].contiguous())
 
     def events(self, words: Tensor, derivations: Tensor) -> Tensor:
-        component, own = derivations[:, :1], self.one.events(words, derivations[:, 1:].contiguous())
-        shifted = torch.where(own < 0, -1, self.num_components + component * self._first + own)
+        component, events = derivations[:, :1], self.one.events(words, derivations[:, 1:].contiguous())
+        shifted = torch.where(events < 0, -1, self.num_components + component * self._first + events)
         return torch.cat([component, shifted], 1)
 
     def positions(self, n: int) -> dict[str, tuple[int, ...]]:
         return {name: (first, 0, *strides) for name, (first, *strides) in self.one.positions(n).items()}
 
     def replace(self, derivations: Tensor, events: Any, positions: Any, accepted: Any) -> None:
-        K, own = self.num_components, derivations[:, 1:].contiguous()
+        K, rows = self.num_components, derivations[:, 1:].contiguous()
         is_share = (events >= 0) & (events < K)
         component = events[is_share]  # one of each sentence
         of_one = events[~is_share].reshape(len(events), -1)
         of_one = np.where(of_one < 0, -1, of_one - K - component[:, None] * self._first)
-        self.one.replace(own, of_one, positions, accepted)
-        derivations[:, 1:] = own
+        self.one.replace(rows, of_one, positions, accepted)
+        derivations[:, 1:] = rows
         derivations[torch.from_numpy(accepted), 0] = torch.from_numpy(component[accepted])
 
     def add_parts(self, total: Tensor | None, words: Tensor, derivations: Tensor) -> Tensor:
@@ -97,9 +97,9 @@ def mixed_plan(blocks: Mapping[str, Block], one: Plan, num_components: int) -> P
     :param one: the same of one component, whose weights are not tied.
     """
     K, numbers, located = num_components, one.events.by_component(num_components), {}
-    for name, own in one.located.items():
+    for name, table in one.located.items():
         width = len(one.program.recursion.tables[name].sizes)
-        located[name] = np.stack([np.where(own < 0, -1, numbers[k, own]) for k in range(K)], own.ndim - width)
+        located[name] = np.stack([np.where(table < 0, -1, numbers[k, table]) for k in range(K)], table.ndim - width)
     nats = None if one.nats is None else np.zeros(K + numbers.size)  # of shares there are none
     if nats is not None:
         nats[numbers] = one.nats

@@ -145,11 +145,11 @@ class RecursiveGrammar(Grammar):
         """A hash of the rules, the shapes of the blocks, sizes and lists."""
         fitted, shapes = self._sums.fitted, {name: tuple(block.shape) for name, block in self.blocks.items()}
         lists = {name: column.tolist() for name, column in fitted.lists.items()}
-        parts: tuple[Any, ...] = (self.recursion.key(), shapes, self.num_words, sorted(fitted.sizes.items()))
-        parts += (sorted(lists.items()),)
+        key: tuple[Any, ...] = (self.recursion.key(), shapes, self.num_words, sorted(fitted.sizes.items()))
+        key += (sorted(lists.items()),)
         if not self.events.is_same:
-            parts += ({name: table.tolist() for name, table in self.events.tables.items()},)
-        return hashlib.sha256(repr(parts).encode()).hexdigest()
+            key += ({name: table.tolist() for name, table in self.events.tables.items()},)
+        return hashlib.sha256(repr(key).encode()).hexdigest()
 
     # ------------------------------------------------------------------ log Z and counts
 
@@ -166,9 +166,9 @@ class RecursiveGrammar(Grammar):
             ``(*batch, n + 1, ..., *sizes)``, positions first, those of words (``w[i]`` stands for i), then symbols.
             0 says nothing, -inf forbids; log Z is -inf where nothing is left.
         """
-        given, batch = self._on(log_weights, words)
-        program, given = self._sums.evident(given, evidence or {}, batch)
-        return self._keep_nan(program.log_partition(given).reshape(batch), log_weights)
+        inputs, batch = self._on(log_weights, words)
+        program, inputs = self._sums.evident(inputs, evidence or {}, batch)
+        return self._keep_nan(program.log_partition(inputs).reshape(batch), log_weights)
 
     def summed(
         self, log_weights: Mapping[str, Tensor], words: Tensor, evidence: Mapping[str, Tensor]
@@ -179,8 +179,8 @@ class RecursiveGrammar(Grammar):
         :param words: shape ``(*batch, n)``, padded with -1.
         :param evidence: see :meth:`log_partition`.
         """
-        given, batch = self._on(log_weights, words)
-        return self._sums.evident(given, evidence, batch)
+        inputs, batch = self._on(log_weights, words)
+        return self._sums.evident(inputs, evidence, batch)
 
     def item_counts(
         self,
@@ -197,8 +197,8 @@ class RecursiveGrammar(Grammar):
         :param evidence: see :meth:`log_partition`.
         :raises ValueError: if there is no such item or block.
         """
-        given, batch = self._on(log_weights, words)
-        return self._sums.item_counts(given, names, evidence or {}, batch)
+        inputs, batch = self._on(log_weights, words)
+        return self._sums.item_counts(inputs, names, evidence or {}, batch)
 
     def mbr(
         self,
@@ -215,9 +215,9 @@ class RecursiveGrammar(Grammar):
         :param name: of an item or a block, see :meth:`item_counts`.
         :param evidence: see :meth:`log_partition`.
         """
-        given, batch = self._on(log_weights, words)
-        expected = self._sums.item_counts(given, [name], evidence or {}, batch)
-        flat = replace(given, weights={k: torch.where(w > -torch.inf, 0.0, w) for k, w in given.weights.items()})
+        inputs, batch = self._on(log_weights, words)
+        expected = self._sums.item_counts(inputs, [name], evidence or {}, batch)
+        flat = replace(inputs, weights={k: torch.where(w > -torch.inf, 0.0, w) for k, w in inputs.weights.items()})
         for known, bonus in (evidence or {}).items():  # what it forbids stays forbidden
             expected[known] = torch.where(bonus > -torch.inf, expected.get(known, torch.zeros_like(bonus)), bonus)
         program, flat = self._sums.evident(flat, expected, batch)
@@ -225,7 +225,7 @@ class RecursiveGrammar(Grammar):
         return rows.to(words.device).reshape(*batch, rows.shape[-1])
 
     def _on(
-        self, log_weights: Mapping[str, Tensor], words: Tensor | Sentences, *, own: bool = False
+        self, log_weights: Mapping[str, Tensor], words: Tensor | Sentences, *, per_sentence: bool = False
     ) -> tuple[Given, torch.Size]:
         """What programs are run on, and the batch shape; see :meth:`flat`."""
         words = checked_inputs(self, log_weights, words)
@@ -235,7 +235,7 @@ class RecursiveGrammar(Grammar):
                 "derivation(..)"
             )
         batch = broadcast_shapes(words.shape[:-1], self._batch(log_weights))
-        tables = self._tables(self.flat(log_weights, batch, own=own))
+        tables = self._tables(self.flat(log_weights, batch, own=per_sentence))
         return self._sums.given(tables, self._flat_words(words, batch)), batch
 
     def _tables(self, log_weights: Weights) -> Weights:
@@ -244,8 +244,8 @@ class RecursiveGrammar(Grammar):
 
     def _by_block(self, counts: Mapping[str, Tensor]) -> Weights:
         """Counts by block, from those by weight of the recursion, ``(B, *shape)``."""
-        own = {name: counts[name] for name in self.events.tables}
-        return own if self.events.is_same else self.events.summed(own)
+        tables = {name: counts[name] for name in self.events.tables}
+        return tables if self.events.is_same else self.events.summed(tables)
 
     def _rows(self, rows: Tensor) -> Tensor:
         """Rows of events, from those of elements of the recursion's weights."""
@@ -263,15 +263,15 @@ class RecursiveGrammar(Grammar):
         :param evidence: see :meth:`log_partition`.
         """
         words = checked_inputs(self, log_weights, words, shared=True)
-        given = self._sums.given(self._tables(self.flat(log_weights, words.shape[:-1])), words)
+        inputs = self._sums.given(self._tables(self.flat(log_weights, words.shape[:-1])), words)
         factors, constants = evidence or {}, dict[str, Any]()
-        program = self._sums.checked(given, factors)
+        program = self._sums.checked(inputs, factors)
         if words.is_cpu:  # raised once for many calls, and not counted
-            dtype = torch.float32 if given.dtype == torch.float32 else torch.float64
+            dtype = torch.float32 if inputs.dtype == torch.float32 else torch.float64
             constants = {bonus_name(name): kept_numbers(factors, name, dtype) for name in factors}
         if factors and (not constants or any(numbers is None for numbers in constants.values())):
-            (program, given), constants = self._sums.evident(given, factors, words.shape[:-1]), {}
-        log_z, counts = program.log_counts(given, constants=constants)
+            (program, inputs), constants = self._sums.evident(inputs, factors, words.shape[:-1]), {}
+        log_z, counts = program.log_counts(inputs, constants=constants)
         return self._keep_nan(log_z, log_weights), {name: c[0] for name, c in self._by_block(counts).items()}
 
     def sentence_counts(
@@ -285,9 +285,9 @@ class RecursiveGrammar(Grammar):
         :param words: shape ``(*batch, n)``.
         :param evidence: see :meth:`log_partition`.
         """
-        given, batch = self._on(log_weights, words, own=True)
-        program, given = self._sums.evident(given, evidence or {}, batch)
-        log_z, counts = program.log_counts(given)
+        inputs, batch = self._on(log_weights, words, per_sentence=True)
+        program, inputs = self._sums.evident(inputs, evidence or {}, batch)
+        log_z, counts = program.log_counts(inputs)
         log_z = self._keep_nan(log_z.reshape(batch), log_weights)
         return log_z, {n: c.reshape(*batch, *self.blocks[n].shape) for n, c in self._by_block(counts).items()}
 
@@ -298,14 +298,14 @@ class RecursiveGrammar(Grammar):
 
         :param own: ``(B, *block.shape)``, even if they are shared.
         """
-        found, log_weights = {}, self.biased(log_weights)
+        tables, log_weights = {}, self.biased(log_weights)
         for name, block in self.blocks.items():
             w = log_weights[name]
             if w.dim() == len(block.shape):
-                found[name] = w.expand(batch.numel(), *block.shape) if own else w[None]
+                tables[name] = w.expand(batch.numel(), *block.shape) if own else w[None]
             else:
-                found[name] = w.expand(*batch, *block.shape).reshape(batch.numel(), *block.shape)
-        return found
+                tables[name] = w.expand(*batch, *block.shape).reshape(batch.numel(), *block.shape)
+        return tables
 
     def _batch(self, log_weights: Mapping[str, Tensor]) -> torch.Size:
         dims = {name: log_weights[name].dim() - len(block.shape) for name, block in self.blocks.items()}
@@ -329,15 +329,15 @@ class RecursiveGrammar(Grammar):
         plain = all(type(block) is Block for block in self.blocks.values())
         if factors is None or not plain or not program.program.in_many:
             return None
-        given = {bonus_name(name): numbers for name, numbers in factors.items()}
+        tables = {bonus_name(name): numbers for name, numbers in factors.items()}
         for place in self._sums.places:
             scores = factors_of(place.scores(words, fitted.sizes, torch.float64))
             if scores is None:
                 return None
-            given[place.name] = scores
+            tables[place.name] = scores
         return Plan(
             *(self.structure, sentences, program.program, fitted.sizes, self.events, fitted.lists),
-            given=given,
+            given=tables,
         )
 
     def derivation(
@@ -389,15 +389,15 @@ class RecursiveGrammar(Grammar):
         rows = self._flat_words(value.long(), batch).tolist()
         axes = {name: self.item_axes(name) for name in names}
         shapes = {name: (*(n + 1,) * positions, *sizes) for name, (positions, sizes) in axes.items()}
-        found = {name: torch.zeros(len(rows), *shape, dtype=torch.float64) for name, shape in shapes.items()}
+        counts = {name: torch.zeros(len(rows), *shape, dtype=torch.float64) for name, shape in shapes.items()}
         for b, (row, sentence) in enumerate(zip(rows, sentences, strict=True)):
             events = [event for event in row if event >= 0]
-            parts = self.traces([w for w in sentence if w >= 0]).parts(events) if events else []
-            for name, positions, symbols in parts:
+            items = self.traces([w for w in sentence if w >= 0]).parts(events) if events else []
+            for name, positions, symbols in items:
                 place = b, *positions, *symbols
-                if name in found:
-                    found[name][place] += 1
-        return {name: c.reshape(*batch, *shapes[name]).to(value.device) for name, c in found.items()}
+                if name in counts:
+                    counts[name][place] += 1
+        return {name: c.reshape(*batch, *shapes[name]).to(value.device) for name, c in counts.items()}
 
     def event(self, number: int) -> tuple[str, tuple[int, ...]]:
         """The block of an event, and its index in the block's shape.
@@ -434,9 +434,9 @@ class RecursiveGrammar(Grammar):
         :param words: shape ``(B, n)``.
         :param evidence: see :meth:`log_partition`; its bonus is part of the log weights of derivations.
         """
-        given = self._sums.given(self._tables(log_weights), words)
-        program, given = self._sums.evident(given, evidence or {}, words.shape[:-1])
-        scores, rows = program.best(given, k, self.events.strides, self.longest(words.shape[-1]))
+        inputs = self._sums.given(self._tables(log_weights), words)
+        program, inputs = self._sums.evident(inputs, evidence or {}, words.shape[:-1])
+        scores, rows = program.best(inputs, k, self.events.strides, self.longest(words.shape[-1]))
         return scores, self._rows(rows)
 
     def draw(
@@ -447,14 +447,14 @@ class RecursiveGrammar(Grammar):
         :param evidence: see :meth:`log_partition`.
         :raises ValueError: if a sentence has no derivation.
         """
-        given = self._sums.given(self._tables(log_weights), words)
-        program, given = self._sums.evident(given, evidence or {}, words.shape[:-1])
-        return self._rows(program.draw(given, number, self.events.strides, self.longest(words.shape[-1])))
+        inputs = self._sums.given(self._tables(log_weights), words)
+        program, inputs = self._sums.evident(inputs, evidence or {}, words.shape[:-1])
+        return self._rows(program.draw(inputs, number, self.events.strides, self.longest(words.shape[-1])))
 
     def traces(self, words: Sequence[int]) -> Traces:
         """The rows of the derivations of one sentence, to be listed and to be read."""
         fitted = self._sums.fitted
-        given = dict.fromkeys(fitted.words, tuple(words))
+        rows = dict.fromkeys(fitted.words, tuple(words))
 
         def element(number: int) -> tuple[str, tuple[int, ...]]:
             return self.events.element(number) if number < self.num_events else ("", ())
@@ -462,7 +462,7 @@ class RecursiveGrammar(Grammar):
         def number(table: str, index: tuple[int, ...]) -> int:
             return int(self.events.tables[table][index])
 
-        return Traces(self._cells, given, len(words), fitted.sizes, fitted.lists, number, element)
+        return Traces(self._cells, rows, len(words), fitted.sizes, fitted.lists, number, element)
 
     @cached_property
     def _cells(self) -> Any:
@@ -504,8 +504,8 @@ def _events(blocks: Mapping[str, Block], where: Mapping[str, Any], recursion: Re
             raise ValueError(f"where[{name!r}] must be events of one block, but has those of several")
         tables[name] = numbers.astype(np.int64)
         used.add(block)
-    every = np.concatenate([table.reshape(-1) for table in tables.values()])
-    if len(np.unique(every)) < len(every):
+    events = np.concatenate([table.reshape(-1) for table in tables.values()])
+    if len(np.unique(events)) < len(events):
         raise ValueError("an event must be one element of the recursion's weights at most, but some are several")
     if unused := [name for name in blocks if name not in used]:
         raise ValueError(f"block {unused[0]!r} has no event in {recursion.name}, whose weights are {list(tables)}")

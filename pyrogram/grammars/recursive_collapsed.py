@@ -86,14 +86,14 @@ def sweeps(
     :param kind: their class.
     """
     sentences = grammar.sentences(words)
-    own = sentences.words
-    checked_words(own, grammar.num_words)
-    found = plan(sentences) if own.device.type == "cpu" and own.dim() == 2 else None
-    if found is None:
+    words = sentences.words
+    checked_words(words, grammar.num_words)
+    compiled = plan(sentences) if words.device.type == "cpu" and words.dim() == 2 else None
+    if compiled is None:
         return CollapsedUpdates(grammar, sentences)
     if grammar.nats:
-        found = replace(found, nats=found.events.values(grammar.nats))
-    return (RecursiveUpdates if kind is None else kind)(grammar, found)
+        compiled = replace(compiled, nats=compiled.events.values(grammar.nats))
+    return (RecursiveUpdates if kind is None else kind)(grammar, compiled)
 
 
 def kept_numbers(factors: Mapping[str, Tensor], name: str, dtype: torch.dtype) -> Numbers | None:
@@ -115,19 +115,19 @@ def numbers_of(
     :param tables: from factors by name to those of a program's tables, shape ``(N, n + 1, ...)``, in logarithms.
     :returns: None, if some are not in the range of floating point.
     """
-    found: dict[str, Numbers] = {}
+    factors: dict[str, Numbers] = {}
     if sentences.structure is None:
-        return found
+        return factors
     for start in range(0, len(sentences), _AT_ONCE):
-        some = sentences[start : start + _AT_ONCE]
-        for name, table in tables(sentences.structure.factors(some)).items():
+        chunk = sentences[start : start + _AT_ONCE]
+        for name, table in tables(sentences.structure.factors(chunk)).items():
             numbers = factors_of(table)
             if numbers is None:
                 return None
-            if name not in found:
-                found[name] = np.empty((len(sentences), *numbers.shape[1:]))
-            found[name][start : start + len(numbers)] = numbers
-    return found
+            if name not in factors:
+                factors[name] = np.empty((len(sentences), *numbers.shape[1:]))
+            factors[name][start : start + len(numbers)] = numbers
+    return factors
 
 
 class RecursiveUpdates(CollapsedUpdates):
@@ -188,9 +188,9 @@ class RecursiveUpdates(CollapsedUpdates):
 
         And what each sentence adds to the bound, the logs of its factors and nats; -inf, where it has no derivation.
         """
-        some, numbers = self.sentences[self._known], self._engine.places
-        rows = self._elements(some.words, some.derivations)
-        bound = some.log_factors.double()
+        known, numbers = self.sentences[self._known], self._engine.places
+        rows = self._elements(known.words, known.derivations)
+        bound = known.log_factors.double()
         if self.plan.nats is not None:
             bound = bound + torch.from_numpy(np.where(rows < 0, 0.0, self.plan.nats[rows]).sum(1))
         sentence, at = (rows >= 0).nonzero()
@@ -201,9 +201,9 @@ class RecursiveUpdates(CollapsedUpdates):
         # A number of a sentence may have several places: only the sum over them counts.
         keys, first = np.unique(owner * self._num_numbers + numbers[places], return_index=True)
         wanted = sentence * self._num_numbers + events
-        found = np.searchsorted(keys, wanted)
-        found = found[(found < len(keys)) & (keys[np.minimum(found, len(keys) - 1)] == wanted)]
-        counts = np.bincount(first[found], minlength=len(places)).astype(np.float64)
+        hits = np.searchsorted(keys, wanted)
+        hits = hits[(hits < len(keys)) & (keys[np.minimum(hits, len(keys) - 1)] == wanted)]
+        counts = np.bincount(first[hits], minlength=len(places)).astype(np.float64)
         return torch.from_numpy(places), torch.from_numpy(counts), bound
 
     def _write_known(self, values: Tensor, entropies: Tensor) -> None:
@@ -221,14 +221,14 @@ class RecursiveUpdates(CollapsedUpdates):
     def expected_counts(self, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, SentenceCounts]:
         check_weights(weights, self.blocks)
         zeros = {n: torch.zeros(b.shape, dtype=torch.float64) for n, b in self.blocks.items()}
-        own = torch.zeros(len(self._engine.places), dtype=torch.float64)
+        values = torch.zeros(len(self._engine.places), dtype=torch.float64)
         fixed = CorpusCounts(zeros, {}, {n: weights[n].to(torch.float64) for n in self.blocks})
         order = torch.from_numpy(longest_first(self._events.lengths))  # so blocks have few empty places
-        log_z, entropies, found = self._sweep(fixed, own, order, CELL)
+        log_z, entropies, counts = self._sweep(fixed, values, order, CELL)
         if len(self._known):
             logs = {name: w.log() for name, w in fixed.weights.items()}
             log_z[self._known] = self.grammar.log_partition(logs, self.sentences[self._known])
-        return log_z, entropies, found
+        return log_z, entropies, counts
 
     def _collapsed_vb(
         self,
@@ -240,20 +240,20 @@ class RecursiveUpdates(CollapsedUpdates):
         return self._sweep(corpus, sentence_counts["values"], order, batch_size)[1:]
 
     def _sweep(
-        self, corpus: CorpusCounts, own: Tensor, order: Tensor, batch_size: int
+        self, corpus: CorpusCounts, values: Tensor, order: Tensor, batch_size: int
     ) -> tuple[Tensor, Tensor, SentenceCounts]:
-        out = torch.empty_like(own)
+        out = torch.empty_like(values)
         log_z, entropies = (torch.zeros(len(self.words), dtype=torch.float64) for _ in range(2))
         order = self._moving(order)
         if not self._is_compiled(corpus):
-            for i, z, entropy, new in self._sweep_in_torch(corpus, {"values": own}, order, batch_size):
+            for i, z, entropy, new in self._sweep_in_torch(corpus, {"values": values}, order, batch_size):
                 log_z[i], entropies[i] = z, entropy.double()
                 for k, sentence in enumerate(i.tolist()):
                     out[self._own(sentence)] = self._packed(new, k, sentence).to(torch.float64)
             self._write_known(out, entropies)
             return log_z, entropies, {"values": out}
         counts, alpha = self._shared(corpus)
-        arrays = own.numpy(), out.numpy(), order.numpy()
+        arrays = values.numpy(), out.numpy(), order.numpy()
         log_z, entropies = map(torch.from_numpy, self._engine.collapsed_vb(counts, alpha, *arrays, batch_size))
         self._write_known(out, entropies)
         self._write(counts, corpus)
@@ -294,10 +294,10 @@ class RecursiveUpdates(CollapsedUpdates):
 
     def _packed(self, counts: Weights, k: int, sentence: int) -> Tensor:
         table, places = self._table({name: c[k] for name, c in counts.items()}), self._places(sentence).numpy()
-        found = np.zeros(len(places))
+        values = np.zeros(len(places))
         first = np.unique(places, return_index=True)[1]  # only the sum over the places of an entry counts
-        found[first] = table[places[first]]
-        return torch.from_numpy(found)
+        values[first] = table[places[first]]
+        return torch.from_numpy(values)
 
     def _is_compiled(self, corpus: CorpusCounts) -> bool:
         return all(len(group) == 1 for group in corpus.groups())  # sweeps take blocks for independent
@@ -361,16 +361,16 @@ class RecursiveUpdates(CollapsedUpdates):
             accepted[order] = moved[order]
             return accepted
         seed = int(torch.randint(2**62, (), generator=generator))
-        own, (counts, alpha) = trees.contiguous(), self._shared(corpus)
-        rows = self._rows(own)
+        contiguous, (counts, alpha) = trees.contiguous(), self._shared(corpus)
+        rows = self._rows(contiguous)
         moved, positions = self._engine.hastings(
             *(counts, alpha, rows, order.numpy(), batch_size, seed, temperature),
             self._structure.positions(self.words.shape[1]),
         )
-        self._structure.replace(own, self.plan.events.of_elements(rows), positions, moved)
+        self._structure.replace(contiguous, self.plan.events.of_elements(rows), positions, moved)
         accepted[order] = torch.from_numpy(moved)[order]
-        if own is not trees:
-            trees.copy_(own)
+        if contiguous is not trees:
+            trees.copy_(contiguous)
         self._write(counts, corpus)
         if corpus.weights:
             new = self.counts(trees)
@@ -394,9 +394,9 @@ class RecursiveUpdates(CollapsedUpdates):
         return counts, alpha
 
     def _write(self, counts: Any, corpus: CorpusCounts) -> None:
-        for name, found in self._by_block(torch.from_numpy(counts[: self._size])).items():
+        for name, table in self._by_block(torch.from_numpy(counts[: self._size])).items():
             if name in corpus.concentration:
-                corpus.counts[name].copy_(found.clamp_min(0))
+                corpus.counts[name].copy_(table.clamp_min(0))
 
     def _table(self, values: Mapping[str, Tensor]) -> Any:
         """Values of all events, their sums by multinomial, and two zeros."""

@@ -56,31 +56,31 @@ def fit(
     cells = lower(recursion)
     layout = Layout(cells)
     _check_names(recursion, layout, blocks, lists)
-    found = {name: check_size(f"size {name}", size) for name, size in sizes.items()}
+    known_sizes = {name: check_size(f"size {name}", size) for name, size in sizes.items()}
     for w in layout.weights:
         for axis, size in enumerate(w.sizes):
             if isinstance(size, str) and len(blocks[w.name].shape) == len(w.sizes):
-                found.setdefault(size, blocks[w.name].shape[axis])
+                known_sizes.setdefault(size, blocks[w.name].shape[axis])
     columns: dict[str, Any] = {name: np.asarray(lists[name]) for name in layout.lists}
     for *_, x in _symbols(recursion):
         if isinstance(x, Entry) and isinstance(x.row.size, str):
-            found.setdefault(x.row.size, len(columns[x.column]))
-    missing = [name for name in layout.sizes if name not in found]
+            known_sizes.setdefault(x.row.size, len(columns[x.column]))
+    missing = [name for name in layout.sizes if name not in known_sizes]
     if missing:
         raise ValueError(f"sizes lacks {missing[0]!r}, which {recursion.name} needs and no block's shape tells")
     unknown = sorted(set(sizes) - {*layout.sizes, *(s for w in layout.weights for s in w.sizes)})
     if unknown:
         raise ValueError(f"sizes has {unknown[0]!r}, and {recursion.name} has no size of that name")
     for w in layout.weights:
-        expected = tuple(_number(s, found) for s in w.sizes)
+        expected = tuple(_number(s, known_sizes) for s in w.sizes)
         if tuple(blocks[w.name].shape) != expected:
             raise ValueError(
                 f"block {w.name!r} must have the shape of the weight, ({', '.join(map(str, w.sizes))}) = {expected}, "
                 f"not {tuple(blocks[w.name].shape)}"
             )
-    Checks.of(cells).check_lists(found, columns)
-    _check_words(recursion, found, num_words)
-    return Fitted(found, columns, tuple(layout.words))
+    Checks.of(cells).check_lists(known_sizes, columns)
+    _check_words(recursion, known_sizes, num_words)
+    return Fitted(known_sizes, columns, tuple(layout.words))
 
 
 def _check_names(

@@ -66,34 +66,34 @@ class Sums:
         :param words: shape ``(B, n)``, padded with -1, known to be words.
         """
         rows = dict.fromkeys(self.fitted.words, words)
-        given = Given(log_weights, lengths_of(words), rows, self.fitted.sizes, self.fitted.lists, checked=True)
+        inputs = Given(log_weights, lengths_of(words), rows, self.fitted.sizes, self.fitted.lists, checked=True)
         if not self.places:
-            return given
-        scores = {place.name: place.scores(words, self.fitted.sizes, given.dtype) for place in self.places}
-        return replace(given, weights={**log_weights, **scores})
+            return inputs
+        scores = {place.name: place.scores(words, self.fitted.sizes, inputs.dtype) for place in self.places}
+        return replace(inputs, weights={**log_weights, **scores})
 
-    def evident(self, given: Given, evidence: Mapping[str, Tensor], batch: torch.Size) -> tuple[TensorProgram, Given]:
+    def evident(self, inputs: Given, evidence: Mapping[str, Tensor], batch: torch.Size) -> tuple[TensorProgram, Given]:
         """The program with factors, and what it is run on.
 
-        :param given: the B sentences of a batch.
+        :param inputs: the B sentences of a batch.
         :param evidence: by name, shape ``(*batch, n + 1, ..., *sizes)``: positions, those of words, then other symbols.
         :raises ValueError: if there is no such item or weight, or its evidence has another shape.
         """
-        program = self.checked(given, evidence)
-        weights, B = dict(given.weights), batch.numel()
+        program = self.checked(inputs, evidence)
+        weights, B = dict(inputs.weights), batch.numel()
         for name, bonus in evidence.items():
             positions, sizes = self.axes(name)
             shape = bonus.shape[bonus.dim() - positions - len(sizes) :]
-            weights[bonus_name(name)] = bonus.to(given.dtype).expand(*batch, *shape).reshape(B, *shape)
-        return program, replace(given, weights=weights) if evidence else given
+            weights[bonus_name(name)] = bonus.to(inputs.dtype).expand(*batch, *shape).reshape(B, *shape)
+        return program, replace(inputs, weights=weights) if evidence else inputs
 
-    def checked(self, given: Given, evidence: Mapping[str, Tensor]) -> TensorProgram:
+    def checked(self, inputs: Given, evidence: Mapping[str, Tensor]) -> TensorProgram:
         """The program with factors of these shapes.
 
         :raises ValueError: see :meth:`evident`.
         """
         program = self.with_factors([*evidence])
-        shapes = self._shapes(program, given) if evidence else {}
+        shapes = self._shapes(program, inputs) if evidence else {}
         for name, bonus in evidence.items():
             shape = shapes[bonus_name(name)]
             if bonus.dim() < len(shape) or bonus.shape[bonus.dim() - len(shape) :] != shape:
@@ -102,16 +102,16 @@ class Sums:
         return program
 
     def item_counts(
-        self, given: Given, names: Sequence[str], evidence: Mapping[str, Tensor], batch: torch.Size
+        self, inputs: Given, names: Sequence[str], evidence: Mapping[str, Tensor], batch: torch.Size
     ) -> dict[str, Tensor]:
         """How often items are expected in a derivation, by name, shape ``(*batch, n + 1, ..., *sizes)``.
 
         Differentiable.
         """
-        shapes = self._shapes(self.with_factors([*{*names, *evidence}]), given)
-        zero = torch.zeros((), dtype=given.dtype, device=given.lengths.device)
+        shapes = self._shapes(self.with_factors([*{*names, *evidence}]), inputs)
+        zero = torch.zeros((), dtype=inputs.dtype, device=inputs.lengths.device)
         none = {name: zero.expand(shapes[bonus_name(name)]) for name in names}
-        program, wide = self.evident(given, {**none, **evidence}, batch)
+        program, wide = self.evident(inputs, {**none, **evidence}, batch)
         counts = program.marginals(wide)[1]
         return {name: counts[bonus_name(name)].reshape(*batch, *shapes[bonus_name(name)]) for name in names}
 
@@ -123,9 +123,9 @@ class Sums:
         (table,) = (w for w in self.with_factors([name]).program.tables if w.name == bonus_name(name))
         return table.num_positions, self._sizes(table)
 
-    def _shapes(self, program: TensorProgram, given: Given) -> dict[str, torch.Size]:
+    def _shapes(self, program: TensorProgram, inputs: Given) -> dict[str, torch.Size]:
         """Of the tables of one sentence."""
-        n = max([1, *(w.shape[-1] for w in given.words.values())])
+        n = max([1, *(w.shape[-1] for w in inputs.words.values())])
         return {w.name: torch.Size([n + 1] * w.num_positions + [*self._sizes(w)]) for w in program.program.tables}
 
     def _sizes(self, table: WeightTable) -> tuple[int, ...]:

@@ -55,14 +55,14 @@ def substrings(forms: Iterable[Sequence[str]], max_length: int | None = None) ->
 
     :param forms: each a string, whose symbols are its characters, or a sequence of symbols.
     """
-    found: dict[tuple[str, ...], None] = {}
+    strings: dict[tuple[str, ...], None] = {}
     for form in dict.fromkeys(tuple(form) for form in forms):
         n = len(form)
         longest = n if max_length is None else max_length
         for i in range(n):
             for k in range(i + 1, min(n, i + longest) + 1):
-                found[form[i:k]] = None
-    return list(found)
+                strings[form[i:k]] = None
+    return list(strings)
 
 
 def _terminals(forms: Iterable[Sequence[str]], max_length: int | None) -> list[tuple[str, ...]]:

@@ -83,14 +83,14 @@ class SparseDMV(DMV):
         self.num_tags = V = check_size("num_tags", num_tags)
         self.valence_attach = valence_attach
         self.num_valences = S = check_size("num_valences", num_valences)
-        given = pairs.detach().cpu()
-        fits = given.dtype == torch.int64 and given.dim() == 1 and bool((given[1:] > given[:-1]).all())
-        if not fits or (len(given) and not (int(given[0]) >= 0 and int(given[-1]) < 2 * V * V)):
+        pairs = pairs.detach().cpu()
+        fits = pairs.dtype == torch.int64 and pairs.dim() == 1 and bool((pairs[1:] > pairs[:-1]).all())
+        if not fits or (len(pairs) and not (int(pairs[0]) >= 0 and int(pairs[-1]) < 2 * V * V)):
             raise ValueError(
                 f"pairs must be increasing indices (2 head + direction) V + child, int64 and less than 2 V V = "
-                f"{2 * V * V}, but are {given.dtype} of shape {tuple(given.shape)}; SparseDMV.of(words) makes them"
+                f"{2 * V * V}, but are {pairs.dtype} of shape {tuple(pairs.shape)}; SparseDMV.of(words) makes them"
             )
-        self.attachments = Attachments(V, S if valence_attach else 1, given.numpy())
+        self.attachments = Attachments(V, S if valence_attach else 1, pairs.numpy())
         """The events of ``attach``."""
         sizes = self.attachments.sizes.repeat(self.attachments.num_valences)
         R, lumped = int(sizes.sum()), torch.from_numpy(self.attachments.outcomes)
@@ -150,8 +150,8 @@ class SparseDMV(DMV):
         :param weights: no logarithms, shape ``(*batch, *block.shape)`` by block.
         """
         shape = (self.num_tags, 2, *((self.num_valences,) if self.valence_attach else ()), self.num_tags)
-        event, parts = self.attachments.elements()
-        attach = weights["attach"][..., torch.from_numpy(event)] * torch.from_numpy(parts).to(weights["attach"])
+        event, shares = self.attachments.elements()
+        attach = weights["attach"][..., torch.from_numpy(event)] * torch.from_numpy(shares).to(weights["attach"])
         return {**weights, "attach": attach.reshape(*attach.shape[:-1], *shape)}
 
     # ------------------------------------------------------------------ log Z and counts
@@ -212,12 +212,12 @@ class SparseDMV(DMV):
         shared = all(t.shape == block.shape for t, block in zip(tables, self.blocks.values(), strict=True))
         if shared and fits_compiled(*tables):
             flat, stop = self._doubles(log_weights)
-            parts = list(self._arcs.of(words if words.dim() == 2 else words.reshape(-1, words.shape[-1])))
-            found = [self.program().log_partition(self._given_arcs(flat, stop, arcs, bonus)) for arcs in parts]
-            order = torch.cat([arcs.sentences for arcs in parts]).argsort() if parts else None
+            chunks = list(self._arcs.of(words if words.dim() == 2 else words.reshape(-1, words.shape[-1])))
+            sums = [self.program().log_partition(self._given_arcs(flat, stop, arcs, bonus)) for arcs in chunks]
+            order = torch.cat([arcs.sentences for arcs in chunks]).argsort() if chunks else None
             if order is None:  # a sum of which no sentence has a share, so that gradients are zero
                 return torch.stack([t.sum() for t in tables]).sum() * tables[0].new_zeros(words.shape[:-1])
-            log_z = torch.cat(found)[order].to(tables[0].dtype)
+            log_z = torch.cat(sums)[order].to(tables[0].dtype)
             return self._keep_nan(log_z.reshape(words.shape[:-1]), log_weights)
         scores, stops = self.scores(log_weights, words)
         return self._keep_nan(
@@ -241,8 +241,8 @@ class SparseDMV(DMV):
             log_z[arcs.sentences], counts = self.program().log_counts(self._given_arcs(flat, stop, arcs, bonus))
             total.index_add_(0, arcs.index.reshape(-1), counts["arc"].reshape(-1))
             stops += counts["stop"]
-        found = [*total.split([len(tables["root"]), len(tables["attach"]), 1])[:2], stops[0]]
-        counted = {name: c.to(tables[name].dtype) for name, c in zip(self.blocks, found, strict=True)}
+        totals = [*total.split([len(tables["root"]), len(tables["attach"]), 1])[:2], stops[0]]
+        counted = {name: c.to(tables[name].dtype) for name, c in zip(self.blocks, totals, strict=True)}
         return self._keep_nan(log_z.to(tables["root"].dtype), tables), counted
 
     def drawn(
@@ -257,8 +257,8 @@ class SparseDMV(DMV):
         flat, stop = self._doubles(log_weights)
         heads = torch.full_like(words, -1)
         for arcs in self._arcs.of(words):
-            given, N = self._given_arcs(flat, stop, arcs, None), arcs.words.shape[1] + 1
-            rows = self.program().draw(given, 1, projective.arc_numbers(N, given), N - 1, generator)[0]
+            inputs, N = self._given_arcs(flat, stop, arcs, None), arcs.words.shape[1] + 1
+            rows = self.program().draw(inputs, 1, projective.arc_numbers(N, inputs), N - 1, generator)[0]
             heads[arcs.sentences, : N - 1] = projective.heads_of(rows, N)
         return heads
 
@@ -269,13 +269,13 @@ class SparseDMV(DMV):
         batch = broadcast_shapes(root.shape[:-1], attach.shape[:-1], stop.shape[:-4], words.shape[:-1])
         nothing = root.new_zeros(1)
         flat = torch.cat([t.expand(*batch_of(t, root, attach), -1) for t in (root, attach, nothing)], -1)
-        index, parts = self._arcs.table(words)
+        index, logs = self._arcs.table(words)
         square = index.shape[words.dim() - 1 :]
         arcs = chart._pick(flat[..., None], index.long().flatten(words.dim() - 1), batch)[..., 0].unflatten(-1, square)
         if len(square) == 2:
             arcs = arcs[..., None].expand(*arcs.shape, S)
-        if parts is not None:
-            arcs = arcs + parts.to(arcs)[..., None]
+        if logs is not None:
+            arcs = arcs + logs.to(arcs)[..., None]
         decisions = chart._pick(stop.reshape(*stop.shape[:-4], V, -1), words.clamp_min(0), batch)
         decisions = decisions.unflatten(-1, (2, S, 2))
         left, right = (decisions[..., :, None, d, :, 0] for d in range(2))
@@ -286,8 +286,8 @@ class SparseDMV(DMV):
 
     def _by_block(self, arcs: Tensor, stops: Tensor, words: Tensor) -> Weights:
         batch = broadcast_shapes(arcs.shape[:-3], words.shape[:-1])
-        given = (arcs, arcs.shape[-3:]), (stops, stops.shape[-3:]), (words, words.shape[-1:])
-        index, values = events_of(self, *(t.expand(*batch, *own).reshape(-1, *own) for t, own in given))
+        tables = (arcs, arcs.shape[-3:]), (stops, stops.shape[-3:]), (words, words.shape[-1:])
+        index, values = events_of(self, *(t.expand(*batch, *shape).reshape(-1, *shape) for t, shape in tables))
         counted = by_block(
             values.new_zeros(len(values), num_events(self.blocks) + 1).scatter_add(1, index, values), self.blocks
         )
@@ -309,16 +309,16 @@ class SparseDMV(DMV):
         factors = numbers_of(sentences, lambda logs: {"arc": logs["arc_scores"]})
         if factors is None or any(arcs.parts is not None for arcs in self._arcs.of(sentences.words)):
             return None
-        V, own = self.num_tags, self.attachments
+        V, table = self.num_tags, self.attachments
         program = chart.program(self.valence_attach, evidence=bool(factors), valences=self.num_valences).program
-        valences = (self.num_valences,) if self.valence_attach else ()
-        events = EventMap.of_blocks(self.blocks, {"attach": FewEvents(own.numbers, own.owners, (V, 2, *valences, V))})
+        shape = (V, 2, *((self.num_valences,) if self.valence_attach else ()), V)
+        events = EventMap.of_blocks(self.blocks, {"attach": FewEvents(table.numbers, table.owners, shape)})
         return Plan(Heads(self), sentences, program, {"V": V}, events, given=factors)
 
     def _ancestral(
-        self, tables: Sequence[Tensor], own: Tensor, max_length: int, cut: bool, tries: int
+        self, tables: Sequence[Tensor], model: Tensor, max_length: int, cut: bool, tries: int
     ) -> tuple[Tensor, Tensor]:
-        return ancestral(tables, own, max_length, cut, tries, attachments=self.attachments)
+        return ancestral(tables, model, max_length, cut, tries, attachments=self.attachments)
 
 
 def batch_of(table: Tensor, *others: Tensor) -> torch.Size:
@@ -339,8 +339,7 @@ class SparseDMVUpdates(RecursiveUpdates):
         size = max(1, CELLS // (self.words.shape[1] + 1) ** 2)
         with seeded(generator):
             chunks = (sentences[i : i + size] for i in range(0, len(sentences), size))
-            few = (grammar.derivation(None, some, log_weights=log_weights) for some in chunks)
-            return torch.cat([derivation.sample() for derivation in few])
+            return torch.cat([grammar.derivation(None, x, log_weights=log_weights).sample() for x in chunks])
 
 
 def _of_each(evidence: Mapping[str, Tensor] | None) -> Tensor | None:

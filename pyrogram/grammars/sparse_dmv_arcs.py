@@ -56,10 +56,10 @@ class SentenceArcs:
         if captured():
             traced_index, traced_parts = operate(number_of(_table, handle_of(self)), [words])
             return traced_index, traced_parts
-        index, parts = self.attachments.table(words.reshape(-1, words.shape[-1]).cpu().numpy())
+        index, logs = self.attachments.table(words.reshape(-1, words.shape[-1]).cpu().numpy())
         batch, device = words.shape[:-1], words.device
-        found = torch.from_numpy(index).to(device).reshape(*batch, *index.shape[1:])
-        return found, None if parts is None else torch.from_numpy(parts).to(device).reshape(*batch, *parts.shape[1:])
+        events = torch.from_numpy(index).to(device).reshape(*batch, *index.shape[1:])
+        return events, None if logs is None else torch.from_numpy(logs).to(device).reshape(*batch, *logs.shape[1:])
 
     def of(self, words: Tensor) -> Iterator[Arcs]:
         """All sentences, shape ``(N, n)``, the shortest first."""
@@ -70,9 +70,9 @@ class SentenceArcs:
         size = int((lengths + 1).square().sum()) * self.attachments.num_valences
         if size > MOST_KEPT or version < 0:
             return self._list(words, lengths)
-        found = list(self._list(words, lengths))
-        self._kept = words, version, found
-        return iter(found)
+        arcs = list(self._list(words, lengths))
+        self._kept = words, version, arcs
+        return iter(arcs)
 
     def _list(self, words: Tensor, lengths: Tensor) -> Iterator[Arcs]:
         order = lengths.argsort(stable=True)
@@ -82,17 +82,17 @@ class SentenceArcs:
             most = cells[begin : begin + CELLS] * torch.arange(1, len(cells[begin : begin + CELLS]) + 1)
             end = begin + max(1, int((most <= CELLS).sum()))  # sentences are padded to the longest of them
             sentences = order[begin:end]
-            own = words[sentences, : int(lengths[sentences[-1]])]
-            yield Arcs(sentences, own, *self.table(own))
+            rows = words[sentences, : int(lengths[sentences[-1]])]
+            yield Arcs(sentences, rows, *self.table(rows))
             begin = end
 
 
 def _table(handle: int) -> Values:
-    """The same as an operation; parts are zero where all pairs were seen."""
+    """The same as an operation; logs are zero where all pairs were seen."""
 
     def values(words: Tensor) -> list[Tensor]:
-        index, parts = object_of(handle).table(words)
-        return [index, shapes(words)[1].zero_() if parts is None else parts]
+        index, logs = object_of(handle).table(words)
+        return [index, shapes(words)[1].zero_() if logs is None else logs]
 
     def shapes(words: Tensor) -> list[Tensor]:
         *batch, n = words.shape

@@ -65,11 +65,11 @@ class ChoiceStructure(Structure):
         return {self.derivation: 1, self.scores: 2}
 
     def checked(self, tables: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        known, scores, found = tables.get(self.derivation), tables.get(self.scores), dict(tables)
+        known, scores, checked = tables.get(self.derivation), tables.get(self.scores), dict(tables)
         if known is not None:
             if known.is_floating_point() or known.is_complex() or known.dtype == torch.bool:
                 raise ValueError(f"known {self.derivation} must be integers, not {known.dtype}")
-            found[self.derivation] = known.long()
+            checked[self.derivation] = known.long()
         if scores is not None:
             shape, wanted = scores.shape[-2:], self.shape_of_scores(scores)
             if shape != wanted or (known is not None and known.shape[-1] != self.num_positions({self.scores: scores})):
@@ -80,7 +80,7 @@ class ChoiceStructure(Structure):
                 )
             if not scores.is_floating_point() or not bool((scores < torch.inf).all()):
                 raise ValueError(f"known {self.scores} must be real numbers or -inf, but some are not")
-        return found
+        return checked
 
     def _dims(self, tables: Mapping[str, Tensor]) -> list[tuple[tuple[str, int], Tensor]]:
         return [((kind, dim), tables[kind]) for kind, dim in self.kinds(tables).items() if kind in tables]
@@ -100,10 +100,10 @@ class ChoiceStructure(Structure):
         known, scores = sentences.derivations[..., None], sentences.known.get(self.scores)
         others = (known >= 0) & (known != torch.arange(self.num_choices(known.shape[-2]), device=known.device))
         if scores is None:
-            own = torch.zeros(others.shape, dtype=torch.float64, device=known.device)
+            logs = torch.zeros(others.shape, dtype=torch.float64, device=known.device)
         else:
-            own = self.by_choice(scores)
-        return own.masked_fill(others, -torch.inf)
+            logs = self.by_choice(scores)
+        return logs.masked_fill(others, -torch.inf)
 
     def is_whole(self, sentences: Sentences) -> Tensor:
         return (sentences.derivations >= 0).sum(-1) == lengths_of(sentences.words)
@@ -227,10 +227,10 @@ class StateStructure(ChoiceStructure):
         return tables["states"].shape[-1] if "states" in tables else tables["state_scores"].shape[-2]
 
     def checked(self, tables: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        found, K = super().checked(tables), self.grammar.num_states
-        if "states" in found and not bool(((found["states"] >= -1) & (found["states"] < K)).all()):
+        checked, K = super().checked(tables), self.grammar.num_states
+        if "states" in checked and not bool(((checked["states"] >= -1) & (checked["states"] < K)).all()):
             raise ValueError(f"known states must be 0 to {K - 1}, or -1 where unknown, but some are not")
-        return found
+        return checked
 
     def check_words(self, words: Tensor, tables: Mapping[str, Tensor]) -> None:
         if "states" in tables:
@@ -291,16 +291,16 @@ class RowStructure(Structure):
         """How many events the grammar has."""
 
     def checked(self, tables: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        known, found, E = tables.get("derivations"), dict(tables), self.event_count()
+        known, checked, E = tables.get("derivations"), dict(tables), self.event_count()
         if known is not None:
             if known.is_floating_point() or known.dtype == torch.bool:
                 raise ValueError(f"known derivations must be integers, not {known.dtype}")
-            found["derivations"] = known = known.long()
+            checked["derivations"] = known = known.long()
             if not bool(((known >= -1) & (known < E)).all()):
                 raise ValueError(
                     f"known derivations must be {self.event_name}s 0 to {E - 1}, and -1 where unknown, but some are not"
                 )
-        return found
+        return checked
 
     def check_words(self, words: Tensor, tables: Mapping[str, Tensor]) -> None:
         L = self.length(words.shape[-1])
@@ -321,8 +321,8 @@ class RowStructure(Structure):
         return derivations
 
     def add_parts(self, total: Tensor | None, words: Tensor, derivations: Tensor) -> Tensor:
-        found = parts_of(self.grammar, words, derivations).to(torch.float32)
-        return found if total is None else total.add_(found)
+        counts = parts_of(self.grammar, words, derivations).to(torch.float32)
+        return counts if total is None else total.add_(counts)
 
     def replace(self, derivations: Tensor, events: Any, positions: Any, accepted: Any) -> None:
         order = np.argsort(events < 0, axis=1, kind="stable")[:, : derivations.shape[1]]
@@ -392,9 +392,9 @@ class Rules(RowStructure):
         flat = self.grammar.flat
         fits = LeftmostDerivations(flat, sentences.words).check(derivations)
         if "crossing" in sentences.factors:
-            own, S = fits.cpu().nonzero()[:, 0], len(self.grammar.nonterminals)
-            crossing = has_spans(derivations[own].cpu(), sentences.factors["crossing"][own], flat, S)
-            fits[own[crossing]] = False
+            rows, S = fits.cpu().nonzero()[:, 0], len(self.grammar.nonterminals)
+            crossing = has_spans(derivations[rows].cpu(), sentences.factors["crossing"][rows], flat, S)
+            fits[rows[crossing]] = False
         return torch.where(fits, 0.0, -torch.inf).double()
 
     # ------------------------------------------------------------------ events
@@ -431,20 +431,20 @@ class Rows(RowStructure):
         return self.grammar.num_events
 
     def checked(self, tables: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        found, dims = super().checked(tables), self.kinds(tables)
-        for name, scores in found.items():
+        checked, dims = super().checked(tables), self.kinds(tables)
+        for name, scores in checked.items():
             if name == "derivations":
                 continue
             if not scores.is_floating_point() or not bool((scores < torch.inf).all()):
                 raise ValueError(f"known factors of {name} must be real numbers or -inf, but some are not")
-            if "derivations" in found:
-                both = (scores != 0).flatten(scores.dim() - dims[name]).any(-1) & (found["derivations"] >= 0).any(-1)
+            if "derivations" in checked:
+                both = (scores != 0).flatten(scores.dim() - dims[name]).any(-1) & (checked["derivations"] >= 0).any(-1)
                 if bool(both.any()):
                     first = int(both.flatten().nonzero()[0])
                     raise ValueError(
                         f"known must be a derivation or factors of {name} for each sentence, but is both for {first}"
                     )
-        return found
+        return checked
 
     def factors(self, sentences: Sentences) -> dict[str, Tensor]:
         return {name: table for name, table in sentences.known.items() if name != "derivations"}
@@ -452,9 +452,9 @@ class Rows(RowStructure):
     def log_factors(self, sentences: Sentences, derivations: Tensor) -> Tensor:
         fits = RecursiveDerivations(self.grammar.traces, sentences.words).check(derivations)
         total = torch.where(fits, 0.0, -torch.inf).double()
-        own = sentences[fits]
-        for name, counts in self.grammar.items_of(own.words, derivations[fits], own.factors).items():
-            terms = torch.where(counts > 0, counts * own.factors[name].to(counts), 0.0)
+        subset = sentences[fits]
+        for name, counts in self.grammar.items_of(subset.words, derivations[fits], subset.factors).items():
+            terms = torch.where(counts > 0, counts * subset.factors[name].to(counts), 0.0)
             total[fits] += terms.flatten(1).sum(1)
         return total
 

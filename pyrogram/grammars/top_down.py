@@ -51,7 +51,7 @@ class TopDownGrammar(RecursiveGrammar):
         return self._draw(weights, sample_shape, max_length, too_long)
 
     def _ancestral(
-        self, tables: Sequence[Tensor], own: Tensor, max_length: int, cut: bool, tries: int
+        self, tables: Sequence[Tensor], model: Tensor, max_length: int, cut: bool, tries: int
     ) -> tuple[Tensor, Tensor]:
         table = torch.cat([t.flatten(1) for t in tables], -1)
-        return leftmost.ancestral(table, own, self.leftmost_rules, max_length, cut, tries)
+        return leftmost.ancestral(table, model, self.leftmost_rules, max_length, cut, tries)

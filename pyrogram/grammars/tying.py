@@ -128,7 +128,7 @@ def start_covariances(
     :param over_tags: blocks whose events are tags.
     """
     _check_within(within)
-    found = {}
+    covariances = {}
     tags = {link.experts for name in over_tags for link in structure.links.get(name, ())}
     for name, family in structure.experts.items():
         count = len(family.segments)
@@ -141,8 +141,8 @@ def start_covariances(
                 f"experts {name!r} have {plural(size, 'coordinate')} a segment, but families has {len(families)}"
             )
         between = within * torch.ones(count, count) + (1 - within) * torch.eye(count)
-        found[name] = torch.kron(between, segment)
-    return found
+        covariances[name] = torch.kron(between, segment)
+    return covariances
 
 
 def _check_within(within: float) -> None:

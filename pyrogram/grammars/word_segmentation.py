@@ -71,8 +71,8 @@ class UnigramSegmentation:
         for i, form in enumerate(forms):
             unknown = [symbol for symbol in form if symbol not in self._ids]
             if unknown or not len(form):
-                what = f"the symbol {unknown[0]!r}, which the grammar has not" if unknown else "no symbols"
-                raise ValueError(f"utterance {i} has {what}; each must be made of the grammar's {self.num_symbols}")
+                problem = f"the symbol {unknown[0]!r}, which the grammar has not" if unknown else "no symbols"
+                raise ValueError(f"utterance {i} has {problem}; each must be made of the grammar's {self.num_symbols}")
             rows.append([self._ids[symbol] for symbol in form])
         return _padded(rows)
 
@@ -82,15 +82,15 @@ class UnigramSegmentation:
 
     def segments(self, utterances: Tensor, boundaries: Tensor) -> list[list[str]]:
         """The words of utterances; the inverse of :meth:`encode` and :meth:`boundaries`."""
-        found = []
+        segments = []
         for row, ends in zip(utterances.tolist(), boundaries.tolist(), strict=True):
             words = [""]
             for symbol, is_end in zip(row, ends, strict=True):
                 if symbol >= 0:
                     words[-1] += self.symbols[symbol]
                     words += [""] * (is_end == 1)
-            found.append([word for word in words if word])
-        return found
+            segments.append([word for word in words if word])
+        return segments
 
 
 class BigramSegmentation(UnigramSegmentation):
@@ -145,18 +145,18 @@ class SegmentedUtterances(TorchDistribution):
         validate_args: bool | None = None,
     ):
         L, S = grammar.num_levels, grammar.num_symbols
-        given = {"concentration": concentration, "discount": discount, "stop": stop, "end": end}
-        given["symbols"] = torch.full((S,), 1 / S, dtype=torch.float64) if symbols is None else symbols
+        values = {"concentration": concentration, "discount": discount, "stop": stop, "end": end}
+        values["symbols"] = torch.full((S,), 1 / S, dtype=torch.float64) if symbols is None else symbols
         shapes = {"concentration": (L,), "discount": (L,), "stop": (), "end": (), "symbols": (S,)}
-        found = {}
-        for name, value in given.items():
+        tensors = {}
+        for name, value in values.items():
             tensor = as_tensor(name, value, torch.float64)
             if tensor.shape != shapes[name] and (tensor.dim() or name == "symbols"):
                 raise ValueError(f"{name} must have shape {shapes[name]}, not {tuple(tensor.shape)}")
-            found[name] = tensor.expand(shapes[name])
-        self.grammar, self.symbols = grammar, found["symbols"]
-        self.concentration, self.discount = found["concentration"], found["discount"]
-        self.stop, self.end = found["stop"], found["end"]
+            tensors[name] = tensor.expand(shapes[name])
+        self.grammar, self.symbols = grammar, tensors["symbols"]
+        self.concentration, self.discount = tensors["concentration"], tensors["discount"]
+        self.stop, self.end = tensors["stop"], tensors["end"]
         super().__init__(torch.Size(), torch.Size([1, 1]), validate_args=validate_args)
         if self._validate_args:
             self._check()

@@ -36,15 +36,15 @@ def hierarchical_dirichlet(
     :returns: weights, shape ``block.shape``.
     :raises ValueError: if ``outcomes`` do not fit to the block.
     """
-    own = outcomes_of(block, outcomes)
+    outcomes = outcomes_of(block, outcomes)
     alpha0 = number(base_concentration, 1)
     if isinstance(concentration, Tensor):
         alpha0 = alpha0.to(concentration)
-    base = pyro.sample(f"base.{name}", dist.Dirichlet(alpha0.expand(*alpha0.shape[:-1], int(own.max()) + 1)))
-    alpha = number(concentration, len(block.shape)).to(base) * by_event(block, base, own)  # same for all multinomials
+    base = pyro.sample(f"base.{name}", dist.Dirichlet(alpha0.expand(*alpha0.shape[:-1], int(outcomes.max()) + 1)))
+    alpha = number(concentration, len(block.shape)).to(base) * by_event(block, base, outcomes)  # of all multinomials
     alpha = alpha.expand(*alpha.shape[: -len(block.shape)], *block.shape)
-    found: Tensor = pyro.sample(name, dirichlet_prior(block, alpha))
-    return found
+    weights: Tensor = pyro.sample(name, dirichlet_prior(block, alpha))
+    return weights
 
 
 def stick_breaking(name: str, block: Block, concentration: Tensor | float) -> Tensor:

@@ -87,7 +87,7 @@ def low_rank(
     :returns: weights, shape ``block.shape``.
     :raises ValueError: if ``outcomes`` do not fit to the block.
     """
-    own = outcomes_of(block, outcomes)
+    outcomes = outcomes_of(block, outcomes)
     sigma = number(scale, len(block.shape))
 
     def vectors(site: str, *shape: int) -> Tensor:
@@ -95,8 +95,8 @@ def low_rank(
         drawn: Tensor = pyro.sample(f"{name}.{site}", dist.Normal(zeros, zeros.new_ones(())).to_event(zeros.dim()))
         return drawn
 
-    rows, columns = vectors("rows", *multinomials(block)), vectors("columns", int(own.max()) + 1)
-    return block.softmax(sigma / sqrt(rank) * inner_products(block, rows, columns, own))
+    rows, columns = vectors("rows", *multinomials(block)), vectors("columns", int(outcomes.max()) + 1)
+    return block.softmax(sigma / sqrt(rank) * inner_products(block, rows, columns, outcomes))
 
 
 def log_linear(name: str, block: Block, features: Tensor, *, scale: Tensor | float | None = 1.0) -> Tensor:

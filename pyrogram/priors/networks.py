@@ -69,15 +69,15 @@ class NeuralWeights(PyroModule):
         self.block, self.context_size = block, context_size
         self.register_buffer("outcomes", outcomes_of(block, outcomes), persistent=False)
         sizes = [*multinomials(block), int(self.outcomes.max()) + 1]
-        given = {dim % len(sizes): table for dim, table in (embeddings or {}).items()}
+        by_dim = {dim % len(sizes): table for dim, table in (embeddings or {}).items()}
         for dim, table in (embeddings or {}).items():
             n = sizes[dim] if -len(sizes) <= dim < len(sizes) else None
-            if n is None or table.weight.shape != (n, size) or len(given) < len(embeddings or {}):
+            if n is None or table.weight.shape != (n, size) or len(by_dim) < len(embeddings or {}):
                 raise ValueError(
                     f"embeddings may be given once for each of the dimensions 0..{len(sizes) - 1}, of shapes "
                     f"{[(n, size) for n in sizes]}, but for {dim} there is {tuple(table.weight.shape)}"
                 )
-        tables = [given.get(dim) or torch.nn.Embedding(n, size) for dim, n in enumerate(sizes)]
+        tables = [by_dim.get(dim) or torch.nn.Embedding(n, size) for dim, n in enumerate(sizes)]
         self.embeddings = torch.nn.ModuleList(tables)
         self.hidden = torch.nn.Linear(max(1, len(sizes) - 1) * size + context_size, size)
         self.bias = torch.nn.Parameter(torch.zeros(sizes[-1]))
@@ -92,17 +92,17 @@ class NeuralWeights(PyroModule):
         :raises ValueError: if it is missing or has another size.
         """
         if (0 if context is None else context.shape[-1]) != self.context_size:
-            given = "missing" if context is None else f"of shape {tuple(context.shape)}"
-            raise ValueError(f"context must have shape (..., {self.context_size}), but is {given}")
+            actual = "missing" if context is None else f"of shape {tuple(context.shape)}"
+            raise ValueError(f"context must have shape (..., {self.context_size}), but is {actual}")
         tables: list[Any] = list(self.embeddings)
         *rows, columns = (table.weight for table in tables)
         shape = multinomials(self.block)
         inputs = [_at(table, dim, len(shape)) for dim, table in enumerate(rows)] or [self.only]
         if context is not None:
             inputs.append(context.reshape(*context.shape[:-1], *(1 for _ in shape), self.context_size))
-        whole = broadcast_shapes(*(x.shape[:-1] for x in inputs), shape)
-        joined = torch.cat([x.expand(*whole, -1) for x in inputs], -1)
-        flat = joined.reshape(*whole[: len(whole) - len(shape)], -1, joined.shape[-1])  # (*batch, K, inputs)
+        full = broadcast_shapes(*(x.shape[:-1] for x in inputs), shape)
+        joined = torch.cat([x.expand(*full, -1) for x in inputs], -1)
+        flat = joined.reshape(*full[: len(full) - len(shape)], -1, joined.shape[-1])  # (*batch, K, inputs)
         hidden = (flat @ self.hidden.weight.mT + self.hidden.bias[..., None, :]).relu()
         hidden = hidden.reshape(*hidden.shape[:-2], *shape, hidden.shape[-1])
         scores = inner_products(self.block, hidden, columns, self.outcomes) / sqrt(columns.shape[-1])

@@ -41,8 +41,8 @@ def multinomials(block: Block) -> torch.Size:
 
 def by_event(block: Block, values: Tensor, outcomes: Tensor) -> Tensor:
     """Values of outcomes, ``(*batch, O)``, for all their events; broadcasts to ``(*batch, *block.shape)``."""
-    found = values[..., outcomes.to(values.device)]
-    return found.reshape(*found.shape[:-1], *(1 for _ in block.shape[:-1]), found.shape[-1])
+    table = values[..., outcomes.to(values.device)]
+    return table.reshape(*table.shape[:-1], *(1 for _ in block.shape[:-1]), table.shape[-1])
 
 
 def inner_products(block: Block, rows: Tensor, columns: Tensor, outcomes: Tensor) -> Tensor:
