@@ -30,6 +30,7 @@ from pyrogram.blocks import Block
 from pyrogram.charts.checks import check_size, checked_words
 from pyrogram.event_map import by_block, joined, num_events
 from pyrogram.printable import plural
+from pyrogram.random_state import seeded
 from pyrogram.sentences import Sentences, Structure
 
 __all__ = ["CollapsedUpdates", "CorpusCounts", "SentenceCounts", "Weights"]
@@ -115,7 +116,8 @@ class CollapsedUpdates:
             log_zs.append(log_z)
             entropies.append(log_z - self._scores(counts, log_weights))
             batches.append((i, self._flat(counts)))
-        return torch.cat(log_zs), torch.cat(entropies), self._sparse(batches)
+        nothing = torch.zeros(0, dtype=torch.float64, device=self.words.device)
+        return torch.cat([nothing, *log_zs]), torch.cat([nothing, *entropies]), self._sparse(batches)
 
     def total(self, sentence_counts: SentenceCounts) -> Weights:
         """Sentence counts summed over all sentences, by block."""
@@ -201,13 +203,19 @@ class CollapsedUpdates:
 
     def _others(self, corpus: CorpusCounts, old: Weights) -> Weights:
         """Log weights (B, *shape) of every sentence of a batch, from the counts without its own."""
-        logs = {n: w.log().expand(len(old[n]), *w.shape) for n, w in corpus.weights.items()}
+        rest: Weights = {}
         for group in corpus.groups():
             counts = torch.stack([old[n] for n in group]).sum(0)
-            rest = (corpus.counts[group[0]] - counts).clamp_min(0)
-            for n in group:
-                pseudo = rest + corpus.concentration[n]
-                logs[n] = (pseudo / self.blocks[n].totals(pseudo)).log()
+            rest.update(dict.fromkeys(group, corpus.counts[group[0]] - counts))
+        logs = self._predictive_logs(corpus, rest)
+        return {n: w.expand(len(old[n]), *self.blocks[n].shape) for n, w in logs.items()}
+
+    def _predictive_logs(self, corpus: CorpusCounts, counts: Weights) -> Weights:
+        """Log weights by block: (f + α) / sum (f + α), or those that are given."""
+        logs = {n: w.log() for n, w in corpus.weights.items()}
+        for n, alpha in corpus.concentration.items():
+            pseudo = counts[n].clamp_min(0) + alpha
+            logs[n] = (pseudo / self.blocks[n].totals(pseudo)).log()
         return logs
 
     def _replace(self, corpus: CorpusCounts, old: Weights, new: Weights) -> None:
@@ -238,10 +246,10 @@ class CollapsedUpdates:
 
     def counts(self, trees: Tensor) -> Weights:
         """f by block, summed over the given derivations of all sentences, in float64."""
-        total: Weights = {}
+        total = {n: torch.zeros(b.shape, dtype=torch.float64, device=trees.device) for n, b in self.blocks.items()}
         for i in self._chunks(torch.arange(len(self.words)), max(1, self.CHUNK // self._size)):
             for name, c in self._counts(trees[i], i).items():
-                total[name] = total[name] + c.sum(0) if name in total else c.sum(0)
+                total[name] += c.sum(0)
         return total
 
     def log_tilt(self, trees: Tensor) -> Tensor:
@@ -343,7 +351,7 @@ class CollapsedUpdates:
             for group in corpus.groups():
                 rest = corpus.counts[group[0]] - torch.stack([old[n].sum(0) for n in group]).sum(0)
                 without.update(dict.fromkeys(group, rest))
-            log_weights = self._log_proposal(corpus, without, temperature)
+            log_weights = {n: w / temperature for n, w in self._predictive_logs(corpus, without).items()}
             posterior = grammar.derivation(None, self.sentences[i], log_weights=log_weights)
             sentences: Any = self.sentences[i] if self.sentences.known else self.words[i]
             q = posterior if proposal is None else proposal(grammar, sentences, log_weights)
@@ -378,13 +386,6 @@ class CollapsedUpdates:
         """Add the :meth:`parts` of derivations to a total, in place; None is a total of nothing."""
         counts = self.parts(trees)
         return counts.to(torch.float32) if total is None else total.add_(counts)
-
-    def _log_proposal(self, corpus: CorpusCounts, counts: Weights, temperature: float) -> Weights:
-        logs = {n: w.log() / temperature for n, w in corpus.weights.items()}
-        for n, alpha in corpus.concentration.items():
-            pseudo = counts[n].clamp_min(0) + alpha
-            logs[n] = (pseudo / self.blocks[n].totals(pseudo)).log() / temperature
-        return logs
 
     def _counts(self, trees: Tensor, sentences: Tensor) -> Weights:
         """f by block of each of some derivations, shape (B, *shape), in float64."""
@@ -441,8 +442,8 @@ class CollapsedUpdates:
         sizes = torch.tensor([0] + [len(e) for e, _ in rows], device=self.words.device)
         return {
             "starts": sizes.cumsum(0),
-            "events": torch.cat([e for e, _ in rows]),
-            "values": torch.cat([v for _, v in rows]),
+            "events": torch.cat([sizes[:0].int(), *(e for e, _ in rows)]),
+            "values": torch.cat([v for _, v in rows]) if rows else sizes[:0].double(),
         }
 
     @staticmethod
@@ -470,23 +471,6 @@ def parts_of(grammar: Any, words: Tensor, trees: Tensor) -> Tensor:
         return indicators
     size = law.marginals().shape[-1]
     return torch.nn.functional.one_hot(trees.clamp_min(0), size) * (trees >= 0)[..., None]
-
-
-class seeded:
-    """torch's global generator for a while where another one is, from which it then differs."""
-
-    def __init__(self, generator: torch.Generator | None) -> None:
-        self.generator = generator
-
-    def __enter__(self) -> None:
-        if self.generator is not None:
-            self._fork = torch.random.fork_rng(devices=[])
-            self._fork.__enter__()
-            torch.manual_seed(int(torch.randint(2**62, (), generator=self.generator)))
-
-    def __exit__(self, *error: Any) -> None:
-        if self.generator is not None:
-            self._fork.__exit__(*error)
 
 
 # ---------------------------------------------------------------------- arguments, which compiled code reads

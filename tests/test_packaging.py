@@ -19,15 +19,25 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 # Each layer, and all that it may import (docs/architecture.md).
-LOWEST = ("atomic", "blocks", "folding", "operators", "recursion", "segmentation_metrics", "significance")
+LOWEST = (
+    "atomic",
+    "blocks",
+    "folding",
+    "operators",
+    "random_state",
+    "recursion",
+    "segmentation_metrics",
+    "significance",
+)
 WORDS = {"choices", "printable"}  # of arguments and messages, for every layer but the language of recursions
 BELOW: dict[str, set[str]] = {name: set() for name in (*LOWEST, *WORDS)}
+BELOW["segmentation_metrics"] = set()
 BELOW["charts"] = {"operators", "recursion"}
 BELOW["parseval"] = {"folding"}
 BELOW["event_map"] = {"blocks", "charts", "recursion"}
 BELOW["bias"] = {"blocks"}
 BELOW["sentences"] = {"bias", "blocks", "charts", "event_map"}
-BELOW["collapsed"] = {"blocks", "charts", "event_map", "sentences"}
+BELOW["collapsed"] = {"blocks", "charts", "event_map", "random_state", "sentences"}
 BELOW["grammar"] = BELOW["collapsed"] | {"bias", "collapsed", "operators"}
 BELOW["distributions"] = BELOW["grammar"] | {"grammar", "recursion"}
 BELOW["priors"] = BELOW["distributions"] | {"distributions"}

@@ -60,6 +60,11 @@ class GrandparentDependencyTree(HigherOrderTreeDistribution):
         multiroot: bool = False,
         validate_args: bool | None = None,
     ):
+        tensors = {"arc_scores": arc_scores, "grandparent_scores": grandparent_scores}
+        tensors |= {} if grandsibling_scores is None else {"grandsibling_scores": grandsibling_scores}
+        for name, x in (tensors | ({} if lengths is None else {"lengths": lengths})).items():
+            if not isinstance(x, Tensor):
+                raise TypeError(f"{name} must be a tensor, not {x!r}")
         if not arc_scores.is_floating_point():
             raise ValueError(f"arc_scores must be floating-point numbers, not {arc_scores.dtype}")
         shape = tuple(arc_scores.shape)

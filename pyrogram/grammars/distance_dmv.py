@@ -233,7 +233,7 @@ def _heads(row: Sequence[tuple[str, tuple[int, ...]]]) -> list[int]:
         raise ValueError("the derivation does not begin with a root")
     right(left())
     if events:
-        raise ValueError(f"the derivation goes on after its last word, the {len(heads)}th")
+        raise ValueError(f"the derivation goes on after its last word, word {len(heads)}")
     return heads
 
 

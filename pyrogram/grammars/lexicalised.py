@@ -183,7 +183,7 @@ class LexicalisedPCFG(TopDownGrammar):
             both = [(head, -1), (other, side)]
             agenda += both if side == 0 else reversed(both)
         if next(events, None) is not None:
-            raise ValueError(f"the derivation goes on after its last word, the {len(words)}th")
+            raise ValueError(f"the derivation goes on after its last word, word {len(words)}")
         return top, words
 
     def _leftmost_rules(self) -> leftmost.FlatRules:

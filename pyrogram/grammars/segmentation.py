@@ -22,9 +22,12 @@ get no counts from them. Otherwise most held-out words would be impossible, and 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor
+
+from pyrogram.random_state import random_state_kept
 
 from .cfg import CFG
 from .cfg_text import Word
@@ -116,9 +119,7 @@ def random_start(
     :param concentration: of the prior.
     """
     ((name, block),) = grammar.blocks.items()
-    with torch.random.fork_rng(devices=[], enabled=seed is not None):
-        if seed is not None:
-            torch.manual_seed(seed)
+    with nullcontext() if seed is None else random_state_kept(seed):
         drawn = grammar.derivation(None, words, log_weights={name: torch.zeros(block.shape)}).sample()
     counts = torch.bincount(drawn[drawn >= 0], minlength=block.shape[0]).to(torch.get_default_dtype())
     return {name: block.normalize(counts + concentration)}

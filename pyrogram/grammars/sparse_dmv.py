@@ -17,7 +17,7 @@ from pyrogram.charts.attachments import Attachments, seen_pairs
 from pyrogram.charts.checks import broadcast_shapes, check_size, checked_words
 from pyrogram.charts.dmv_sample import ancestral
 from pyrogram.charts.trees import lengths_of
-from pyrogram.collapsed import CollapsedUpdates, seeded
+from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.event_map import EventMap, by_block, num_events
 from pyrogram.grammar import (
     Block,
@@ -28,6 +28,7 @@ from pyrogram.grammar import (
     counts_by_gradient,
 )
 from pyrogram.printable import plural
+from pyrogram.random_state import seeded
 from pyrogram.recursion.emit.sentence_events import FewEvents
 from pyrogram.recursion.run.on_tensors import Given, TensorProgram, fits_compiled
 from pyrogram.sentences import Sentences, digest_of
@@ -338,7 +339,7 @@ class SparseDMVUpdates(RecursiveUpdates):
             return grammar.drawn(log_weights, self.words, generator)
         size = max(1, CELLS // (self.words.shape[1] + 1) ** 2)
         with seeded(generator):
-            chunks = (sentences[i : i + size] for i in range(0, len(sentences), size))
+            chunks = (sentences[i : i + size] for i in range(0, max(1, len(sentences)), size))
             return torch.cat([grammar.derivation(None, x, log_weights=log_weights).sample() for x in chunks])
 
 

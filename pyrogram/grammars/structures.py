@@ -293,7 +293,7 @@ class RowStructure(Structure):
     def checked(self, tables: Mapping[str, Tensor]) -> dict[str, Tensor]:
         known, checked, E = tables.get("derivations"), dict(tables), self.event_count()
         if known is not None:
-            if known.is_floating_point() or known.dtype == torch.bool:
+            if known.is_floating_point() or known.is_complex() or known.dtype == torch.bool:
                 raise ValueError(f"known derivations must be integers, not {known.dtype}")
             checked["derivations"] = known = known.long()
             if not bool(((known >= -1) & (known < E)).all()):

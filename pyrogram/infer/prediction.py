@@ -17,11 +17,12 @@ from torch.distributions import Categorical
 from pyrogram.distributions import Sentence
 from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Weights
+from pyrogram.random_state import random_state_kept
 
 from .loops.base import GrammarLoop
 from .model.indicators import depth_of, indicators
 from .model.mixture import MixtureGrammar
-from .model.sites import base_distribution, random_state_kept
+from .model.sites import base_distribution
 from .trees.drawing import infer_trees
 
 Fitted = GrammarLoop[Any, Any] | MCMC | Mapping[str, Tensor] | Callable[..., Any]

@@ -63,6 +63,7 @@ def test_both_engines(scale: float) -> None:
             "grandparent_scores are torch.float16 but",
         ),
         (lambda: GrandparentDependencyTree(torch.zeros(3, 3).long(), torch.zeros(3, 3, 3)), "floating-point numbers"),
+        (lambda: GrandparentDependencyTree([[0.0]], torch.zeros(3, 3, 3)), r"arc_scores must be a tensor, not \[\["),  # type: ignore
         (
             lambda: kl_divergence(
                 GrandparentDependencyTree(torch.zeros(3, 3), torch.zeros(3, 3, 3)),
@@ -73,5 +74,5 @@ def test_both_engines(scale: float) -> None:
     ],
 )
 def test_refused(make: Callable[[], Any], message: str) -> None:
-    with pytest.raises((ValueError, NotImplementedError), match=message):
+    with pytest.raises((TypeError, ValueError, NotImplementedError), match=message):
         make()

@@ -308,7 +308,7 @@ def test_what_is_no_tree_is_refused() -> None:
     for bad, message in (
         (row[1:], "does not begin with a root"),
         (row[:-1], r"has nothing\[\] after 2 words, not a stop"),
-        (torch.cat([row, row]), "goes on after its last word, the 2th"),
+        (torch.cat([row, row]), "goes on after its last word, word 2"),
     ):
         with pytest.raises(ValueError, match=message):
             grammar.heads(bad)

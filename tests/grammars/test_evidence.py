@@ -463,6 +463,7 @@ UNKNOWN = torch.full((2, 3), -1)
         (CFG2, torch.ones(2, 4, 4), ValueError, "must begin before they end"),
         (CFG2, torch.ones(2, 4, 4).triu(1), ValueError, "inside of their sentence, but one of sentence 1"),
         (CFG2, {"derivations": torch.full((2, 3), 3)}, ValueError, "rules 0 to 2"),
+        (CFG2, {"derivations": UNKNOWN.to(torch.complex64)}, ValueError, "must be integers, not torch.complex64"),
         (CFG2, {"derivations": torch.zeros(2, 9).long()}, ValueError, "at most 5 rules"),
     ],
 )  # fmt: skip

@@ -174,7 +174,7 @@ def test_what_is_no_tree_is_refused() -> None:
         (derivation[1:], r"has top\[1, 2\] after 0 words, not a root"),
         (derivation.index_fill(0, torch.tensor(3), other), r"has attach\[0, 0, 2, 0\] after 1 word, not a attach"),
         (derivation[:3], r"has nothing\[\] after 1 word"),
-        (derivation[[0, 1, 2, 3, 3]], "goes on after its last word, the 2th"),
+        (derivation[[0, 1, 2, 3, 3]], "goes on after its last word, word 2"),
         (derivation[None], "must be one"),
     ):
         with pytest.raises(ValueError, match=message):

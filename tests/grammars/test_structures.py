@@ -12,6 +12,7 @@ import torch
 from evidence_sums import CASES
 from own_grammars import tied
 
+from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
 from pyrogram.distributions import Sentence
 from pyrogram.event_map import joined, num_events
 from pyrogram.grammars import SparseDMV
@@ -105,6 +106,24 @@ def test_what_is_learnt_is_summed_again() -> None:
     other = Sentence(case.grammar, case.weights(), known={**case.known, "arc_scores": scores.detach()})
     torch.testing.assert_close(case.grammar.log_partition(logs, given).detach(), other.log_prob(case.words))
     assert not copy.deepcopy(given).is_learnt and not pickle.loads(pickle.dumps(given)).is_learnt
+
+
+def test_sweeps_over_no_sentences() -> None:
+    """In plain torch as well as compiled, with evidence and without."""
+    case = CASES["DMV both"]()
+    none = case.grammar.sentences(case.words, case.known)[:0]
+    weights, blocks = case.weights(), case.grammar.blocks
+    for sentences in (none, none.words):
+        for updates in (case.grammar.collapsed_updates(sentences), CollapsedUpdates(case.grammar, sentences)):
+            log_z, entropies, own = updates.expected_counts(weights)
+            assert log_z.shape == entropies.shape == (0,)
+            trees = updates.draw({n: w.log() for n, w in weights.items()})
+            for counts in (updates.total(own), updates.counts(trees)):
+                assert all(c.shape == blocks[n].shape and not bool(c.any()) for n, c in counts.items())
+            corpus = CorpusCounts(updates.total(own), {n: torch.ones(b.shape) for n, b in blocks.items()})
+            nothing = torch.zeros(0, dtype=torch.long)
+            assert updates.collapsed_vb(corpus, own, nothing, 2)[0].shape == (0,)
+            assert updates.hastings(corpus, trees, nothing, 2).shape == (0,)
 
 
 @pytest.mark.parametrize("known", [False, True])

@@ -38,13 +38,11 @@ def sample(
             f"be {MOST_WORDS:,}"
         )
     import_all()
-    import torch
-
     from pyrogram.cli.io.output import write_text
     from pyrogram.cli.runs.opening import open_run
     from pyrogram.cli.runs.starts import double_precision
+    from pyrogram.random_state import random_state_kept
 
     loaded = open_run(run)
-    with double_precision(), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with double_precision(), random_state_kept(seed):
         write_text(loaded.sample(num, max_length, format is SampleFormat.brackets))

@@ -21,9 +21,10 @@ from pyrogram.charts.checks import TooLongError
 from pyrogram.charts.trees import lengths_of
 from pyrogram.distributions import Sentence
 from pyrogram.infer.loops.variational_em import VariationalEM
-from pyrogram.infer.model.sites import base_distribution, is_left_out, random_state_kept
+from pyrogram.infer.model.sites import base_distribution, is_left_out
 from pyrogram.infer.prediction import posterior_predictive
 from pyrogram.infer.samplers.base import TreeSampler
+from pyrogram.random_state import random_state_kept
 from pyrogram.tree_statistics import Statistics, corpus_means, tree_statistics
 
 Inference = Callable[..., Mapping[str, Tensor]]

@@ -31,9 +31,10 @@ from pyrogram.infer.model.points import line
 from pyrogram.infer.model.priors import expected_log_dirichlet
 from pyrogram.infer.model.reading import computed_blocks
 from pyrogram.infer.model.selection import leaves_of
-from pyrogram.infer.model.sites import base_distribution, concentration_of, is_learnt, leaf_of, random_state_kept
+from pyrogram.infer.model.sites import base_distribution, concentration_of, is_learnt, leaf_of
 from pyrogram.infer.model.structure import Hyperparameter, ModelError, TracedModel
 from pyrogram.infer.model.tangent import Tangent
+from pyrogram.random_state import random_state_kept
 
 from .dirichlet_vb import Averages, DirichletProblem, Multinomials, VariationalState
 

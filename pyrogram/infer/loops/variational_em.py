@@ -21,9 +21,9 @@ from typing_extensions import Unpack
 from pyrogram.grammar import Weights
 from pyrogram.infer.model.indicators import summed_out
 from pyrogram.infer.model.reading import read
-from pyrogram.infer.model.sites import random_state_kept
 from pyrogram.infer.model.structure import ModelError, WeightSource
 from pyrogram.infer.running.state import Info
+from pyrogram.random_state import random_state_kept
 
 from .base import GrammarLoop
 from .dirichlet_vb import DirichletProblem

@@ -20,10 +20,11 @@ from torch import Tensor
 from pyrogram.distributions import Sentence
 from pyrogram.distributions.partition import unexpanded
 from pyrogram.grammar import Weights
+from pyrogram.random_state import random_state_kept
 
 from .mixture import MixtureGrammar
 from .selection import leaves_of
-from .sites import base_distribution, is_left_out, random_state_kept
+from .sites import base_distribution, is_left_out
 from .structure import ModelError
 
 ENUMERATED = "pyro.infer.SVI with TraceEnum_ELBO can"

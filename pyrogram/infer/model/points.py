@@ -20,10 +20,11 @@ from torch.linalg import LinAlgError  # type: ignore[attr-defined]
 
 from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Block, Weights
+from pyrogram.random_state import random_state_kept
 
 from .priors import maximise
 from .reading import computed_log_weights, coordinates, log_density
-from .sites import base_distribution, concentration_of, is_left_out, random_state_kept
+from .sites import base_distribution, concentration_of, is_left_out
 from .structure import ModelError, Problem
 from .tangent import weighted
 

@@ -26,6 +26,7 @@ from pyrogram.charts.checks import broadcast_shapes, checked_words
 from pyrogram.distributions import Sentence, simplex_of
 from pyrogram.distributions.charted import ChartDistribution
 from pyrogram.grammar import Weights
+from pyrogram.random_state import random_state_kept
 from pyrogram.sentences import Sentences
 
 from .normals import expanded_mean, held_normals, is_logistic_normal
@@ -41,7 +42,6 @@ from .sites import (
     is_left_out,
     leaf_of,
     no_sentences,
-    random_state_kept,
 )
 from .sources import WeightReader, multinomial_source, of_each
 from .structure import GaussianSite, Hyperparameter, ModelError, SentenceSite, TracedModel, WeightSource

@@ -24,6 +24,7 @@ from torch import Tensor
 
 from pyrogram.distributions import Sentence
 from pyrogram.grammar import Block
+from pyrogram.random_state import random_state_kept
 
 from .sites import (
     MULTINOMIALS,
@@ -34,7 +35,6 @@ from .sites import (
     distribution_name,
     is_left_out,
     leaf_of,
-    random_state_kept,
 )
 from .structure import ModelError
 

@@ -8,8 +8,7 @@ The prior of multinomials is a Dirichlet, plain or packed, or a Beta: of a proba
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 import pyro
@@ -30,21 +29,6 @@ from .structure import ModelError
 
 MULTINOMIALS = (*DIRICHLETS, dist.Beta)
 """Priors of multinomials."""
-
-
-@contextmanager
-def random_state_kept(seed: int | None = None) -> Iterator[None]:
-    """Leave torch's random number generators as they were.
-
-    :param seed: where they stand meanwhile; by default as they are.
-    """
-    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []
-    with torch.random.fork_rng(devices=devices):
-        if seed is not None:  # torch.manual_seed would leave word for CUDA, which may begin after this
-            torch.default_generator.manual_seed(seed)
-            if devices:
-                torch.cuda.manual_seed_all(seed)
-        yield
 
 
 def base_distribution(function: Any) -> Any:

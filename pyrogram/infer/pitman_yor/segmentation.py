@@ -30,7 +30,7 @@ from pyrogram.charts.pitman_yor.seats import DONE, EXACT
 from pyrogram.charts.pitman_yor.substrings import log_lengths, substrings
 from pyrogram.grammar import Weights
 from pyrogram.grammars.word_segmentation import SegmentedUtterances
-from pyrogram.infer.model.sites import base_distribution, distribution_name, random_state_kept
+from pyrogram.infer.model.sites import base_distribution, distribution_name
 from pyrogram.infer.model.structure import ModelError
 from pyrogram.infer.running.arguments import same_arguments
 from pyrogram.infer.running.run import Resumable, with_history
@@ -38,6 +38,7 @@ from pyrogram.infer.running.state import at_state, copied
 from pyrogram.infer.samplers.chain import averages_restart, generator_of, same_tensors
 from pyrogram.infer.samplers.latent_kernels import SliceKernel
 from pyrogram.printable import plural
+from pyrogram.random_state import random_state_kept
 
 from .tracing import HyperparameterMessenger, latent_starts, start_at_zero, tensors_in
 

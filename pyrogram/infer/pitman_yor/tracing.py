@@ -17,8 +17,9 @@ from torch.distributions import biject_to
 
 from pyrogram.distributions.hierarchical_pitman_yor import HierarchicalPitmanYor
 from pyrogram.grammar import Weights
-from pyrogram.infer.model.sites import base_distribution, distribution_name, is_left_out, random_state_kept
+from pyrogram.infer.model.sites import base_distribution, distribution_name, is_left_out
 from pyrogram.infer.model.structure import ModelError
+from pyrogram.random_state import random_state_kept
 
 
 class StartMessenger(Messenger):

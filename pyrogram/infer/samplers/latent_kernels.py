@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.linalg import LinAlgError  # type: ignore[attr-defined]
 
 from pyrogram.grammar import Weights
-from pyrogram.infer.model.sites import random_state_kept
+from pyrogram.random_state import random_state_kept
 
 from .slice_sampling import slice_sweep
 

@@ -21,8 +21,8 @@ from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from pyrogram.infer.model.sites import random_state_kept
 from pyrogram.infer.model.structure import ModelError
+from pyrogram.random_state import random_state_kept
 
 from .sites import TreeSite, dims_of
 
