@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Literal, Protocol
@@ -17,17 +16,16 @@ from torch.distributions.kl import register_kl
 from pyrogram.charts import cfg as chart
 from pyrogram.charts.cfg_batch import Batch
 from pyrogram.charts.cfg_rules import Matches, RuleTable
-from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size, checked_words
+from pyrogram.charts.checks import broadcast_shapes, checked_words
 from pyrogram.charts.leftmost import FlatRules
 from pyrogram.charts.leftmost_spans import add_spans, has_spans
 from pyrogram.grammar import PackedBlock, Weights
 from pyrogram.operators import captured, object_of
 
-from .charted import ChartDistribution, Recipe, Summed, conditional, differ, traceable
+from .charted import Recipe, Summed, conditional, differ, traceable
 from .constraints import LeftmostDerivations, Scores
+from .row_derivation import RowDerivation
 from .sentence import safe_log
-
-MOST_ENUMERATED = 10_000
 
 
 class Rules(Protocol):
@@ -48,7 +46,7 @@ class Rules(Protocol):
     def handle(self) -> int: ...
 
 
-class PCFGDerivation(ChartDistribution):
+class PCFGDerivation(RowDerivation):
     r"""p(y | x, w), the leftmost derivations y of given words x.
 
     A value is a tensor of rules, shape ``(L,)``: indices in 0 .. R - 1 in the order in which they rewrite the
@@ -68,9 +66,6 @@ class PCFGDerivation(ChartDistribution):
         by evidence; None: nothing is forbidden.
     :raises ValueError: if shapes do not fit or, with validation, if a weight is negative, NaN or infinite.
     """
-
-    arg_constraints: dict[str, Any] = {}
-    has_enumerate_support = True
 
     def __init__(
         self,
@@ -209,32 +204,16 @@ class PCFGDerivation(ChartDistribution):
         forbidden[fits] = has_spans(ids, spans, self.grammar.flat, len(self.grammar.nonterminals))
         return forbidden.reshape(batch).to(value.device)
 
-    def _score_of(self, value: Tensor) -> Tensor:
-        """The log weight of derivations."""
-        ids, w = value.long(), self.log_weights
-        index = ids.clamp_min(0)
-        if w.dim() == 1:
-            picked = w[index]
-        else:
-            batch = broadcast_shapes(w.shape[:-1], ids.shape[:-1])
-            picked = w.expand(*batch, w.shape[-1]).gather(-1, index.expand(*batch, ids.shape[-1]))
-        return torch.where(ids >= 0, picked, torch.zeros_like(picked)).sum(-1)
+    def _draw(self, batch: torch.Size, number: int) -> Tensor:
+        return chart.sample(*self._flat(batch), num_samples=number)
 
-    @traceable
-    def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Independent derivations, exact, shape ``(*sample_shape, *batch_shape, L)``.
+    def _best(self, k: int) -> tuple[Tensor, Tensor]:
+        rows, scores = chart.top_k(*self._flat(), k=k)
+        return scores, rows
 
-        :raises ValueError: if a sentence has no derivation.
-        """
-        sample_shape = check_shape("sample_shape", sample_shape)
-        leading = self.batch_shape[: len(self.batch_shape) - len(self._own_batch)]
-        # A plate in front only asks for more draws; a dimension of size one that was expanded for more sentences.
-        simple = self.batch_shape[len(leading) :] == self._own_batch
-        batch = self._own_batch if simple else self.batch_shape
-        number = (sample_shape + leading).numel() if simple else sample_shape.numel()
-        with torch.no_grad():
-            ids = chart.sample(*self._flat(batch), num_samples=number)
-        return self._padded(ids).reshape(*sample_shape, *self.batch_shape, *self.event_shape)
+    def _listed(self, words: Tensor) -> Tensor:
+        listed = chart.derivations(self.grammar.table, self.grammar.matches(words))
+        return torch.as_tensor(np.asarray(listed), dtype=torch.long)
 
     def marginals(self) -> Tensor:
         """p(nonterminal A spans words i .. k - 1), shape ``(*batch_shape, n+1, n+1, K)`` [i, k, A]."""
@@ -270,12 +249,6 @@ class PCFGDerivation(ChartDistribution):
             self._validate_sample(value)
         return self._counts_of(value)
 
-    def _counts_of(self, value: Tensor) -> Weights:
-        ids, w = value.long(), self.log_weights
-        counts = torch.zeros(*ids.shape[:-1], w.shape[-1], dtype=w.dtype, device=ids.device)
-        (name,) = self.grammar.blocks
-        return {name: counts.scatter_add_(-1, ids.clamp_min(0), (ids >= 0).to(w.dtype))}
-
     def entropy(self) -> Tensor:
         """Entropy in nats, shape ``batch_shape``; 0 for a sentence without any derivation."""
         log_z, counts = self._posterior()
@@ -285,29 +258,6 @@ class PCFGDerivation(ChartDistribution):
     # ------------------------------------------------------------------ decoding
 
     @traceable
-    def top_k(self, k: int) -> tuple[Tensor, Tensor]:
-        """The k most probable derivations, best first: ``(k, *batch_shape, L)`` and log probabilities.
-
-        Where there are fewer than k, derivations are -1 and log probabilities -inf.
-        """
-        k = check_size("k", k)
-        with torch.no_grad():
-            ids, scores = chart.top_k(*self._flat(), k=k)
-            scores = torch.stack([row.reshape(self._own_batch).expand(self.batch_shape) for row in scores])
-            log_probs = torch.where(scores == -torch.inf, scores, scores - self.log_partition)
-        return self._decoded(ids, (k,)), log_probs
-
-    @traceable
-    def argmax(self) -> Tensor:
-        """The most probable derivation (Viterbi), shape ``(*batch_shape, L)``."""
-        return self.top_k(1)[0][0]
-
-    @property
-    def mode(self) -> Tensor:
-        """The most probable derivation."""
-        return self.argmax()
-
-    @traceable
     def mbr(self, criterion: Literal["spans", "rules"] = "spans") -> Tensor:
         """The derivation of least expected loss (minimum Bayes risk), shape ``(*batch_shape, L)``; -1 where none is.
 
@@ -315,39 +265,7 @@ class PCFGDerivation(ChartDistribution):
             most expected right rules in their places (max-rule).
         """
         with torch.no_grad():
-            return self._decoded(chart.mbr(*self._flat(), criterion=criterion), ())
-
-    def _decoded(self, ids: Tensor, front: tuple[int, ...]) -> Tensor:
-        """Derivations (*front, B, L) of the own batch, as a copy in the shape of the whole."""
-        extra = (1,) * (len(self.batch_shape) - len(self._own_batch))
-        ids = self._padded(ids).reshape(*front, *extra, *self._own_batch, self.event_shape[0])
-        return ids.expand(*front, *self.batch_shape, -1).clone()
-
-    def _padded(self, ids: Tensor) -> Tensor:
-        """In the width of this distribution's values."""
-        return torch.nn.functional.pad(ids, (0, self.event_shape[0] - ids.shape[-1]), value=-1)
-
-    def enumerate_support(self, expand: bool = True) -> Tensor:
-        """All derivations, those of weight zero too, shape ``(T, *batch_shape, L)``, or ``(T, 1, .., 1, L)``.
-
-        :raises NotImplementedError: for more than 10,000 derivations, or if not all sentences are the same.
-        """
-        rows = self.words.reshape(-1, self.words.shape[-1])
-        if len(rows) == 0 or not bool((rows == rows[0]).all()):
-            raise NotImplementedError("different sentences have no common support to enumerate")
-        matches = self.grammar.matches(rows[:1])
-        like = self.log_weights
-        ones = torch.zeros(like.shape[-1], dtype=torch.float64, device=like.device)
-        number = float(chart.log_partition(ones, self.grammar.table, matches)[0])
-        if number > math.log(MOST_ENUMERATED):
-            raise NotImplementedError(
-                f"there are too many derivations to enumerate, about {math.exp(min(number, 600)):.3g}; "
-                f"the limit is {MOST_ENUMERATED}"
-            )
-        derivations = torch.as_tensor(np.asarray(chart.derivations(self.grammar.table, matches)), dtype=torch.long)
-        ids = self._padded(derivations.to(self.words.device))
-        ids = ids.reshape(len(ids), *(1,) * len(self.batch_shape), self.event_shape[0])
-        return ids.expand(-1, *self.batch_shape, -1) if expand else ids
+            return self._wide(chart.mbr(*self._flat(), criterion=criterion), ())
 
 
 def _derivation(handle: int, validate: bool) -> Callable[..., PCFGDerivation]:

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -12,23 +11,22 @@ import torch
 from torch import Tensor
 from torch.distributions.kl import register_kl
 
-from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size
+from pyrogram.charts.checks import broadcast_shapes
 from pyrogram.charts.trees import has_cycle
-from pyrogram.event_map import by_block, joined
+from pyrogram.event_map import joined
 from pyrogram.grammar import Weights, checked_inputs
 from pyrogram.operators import captured, object_of
 
-from .charted import ChartDistribution, Recipe, Summed, conditional, differ, traceable
+from .charted import Recipe, Summed, conditional, differ, traceable
 from .constraints import RecursiveDerivations, Scores
+from .row_derivation import RowDerivation
 from .sentence import safe_log
 
 if TYPE_CHECKING:
     from pyrogram.grammars.recursive import RecursiveGrammar
 
-MOST_ENUMERATED = 10_000
 
-
-class RecursiveDerivation(ChartDistribution):
+class RecursiveDerivation(RowDerivation):
     r"""p(y | x, w), the derivations y of given words x by a recursion.
 
     A value is a row of events, shape ``(L,)``: elements of the blocks, numbered block after block in C order, as they
@@ -49,8 +47,7 @@ class RecursiveDerivation(ChartDistribution):
     :raises ValueError: if shapes do not fit or, with validation, if a weight is negative, NaN or infinite.
     """
 
-    arg_constraints: dict[str, Any] = {}
-    has_enumerate_support = True
+    grammar: RecursiveGrammar
 
     def __init__(
         self,
@@ -222,29 +219,15 @@ class RecursiveDerivation(ChartDistribution):
             score = score + self._of_items(name, counts, self.evidence[name]).to(score)
         return conditional(score, self.log_partition)
 
-    def _score_of(self, value: Tensor) -> Tensor:
-        """The log weight of derivations, without factors of evidence."""
-        ids, w = value.long(), joined(self.log_weights, self.grammar.blocks)
-        index = ids.clamp_min(0)
-        if w.dim() == 1:
-            picked = w[index]
-        else:
-            batch = broadcast_shapes(w.shape[:-1], ids.shape[:-1])
-            picked = w.expand(*batch, w.shape[-1]).gather(-1, index.expand(*batch, ids.shape[-1]))
-        return torch.where(ids >= 0, picked, torch.zeros_like(picked)).sum(-1)
-
     def counts(self, value: Tensor) -> Weights:
         """f(x, y): how often each event is in given rows, shape ``(*value.shape[:-1], *block.shape)`` by block.
 
         :raises ValueError: if a row has what is no event; whether it is a derivation, ``support.check`` says.
         """
-        ids, R = value.long(), self.grammar.num_events
-        if not bool(((ids >= -1) & (ids < R)).all()):
+        R = self.grammar.num_events
+        if not bool(((value >= -1) & (value < R)).all()):
             raise ValueError(f"values must be rows of events, 0..{R - 1}, and then -1, but some are not")
-        dtype = joined(self.log_weights, self.grammar.blocks).dtype
-        counts = torch.zeros(*ids.shape[:-1], R, dtype=dtype, device=ids.device)
-        counts.scatter_add_(-1, ids.clamp_min(0), (ids >= 0).to(dtype))
-        return by_block(counts, self.grammar.blocks)
+        return self._counts_of(value)
 
     def item_counts(self, value: Tensor, *names: str) -> dict[str, Tensor]:
         """How often items, or events of blocks, are at each place of given derivations, float64, by name.
@@ -296,29 +279,13 @@ class RecursiveDerivation(ChartDistribution):
             )
         return torch.where((self.words >= 0) & (value[..., :1] >= 0), heads, -1)
 
-    def _counts_of(self, value: Tensor) -> Weights:
-        return self.counts(value)
-
     def parts(self, value: Tensor) -> Tensor:
         """How often each event is in given rows, in the shape of :meth:`marginals`."""
         return joined(self.counts(value), self.grammar.blocks)
 
-    @traceable
-    def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Independent derivations, exact, shape ``(*sample_shape, *batch_shape, L)``.
-
-        :raises ValueError: if a sentence has no derivation.
-        """
-        sample_shape = check_shape("sample_shape", sample_shape)
-        leading = self.batch_shape[: len(self.batch_shape) - len(self._own_batch)]
-        # A plate in front only asks for more draws; a dimension of size one that was expanded for more sentences.
-        simple = self.batch_shape[len(leading) :] == self._own_batch
-        batch = self._own_batch if simple else self.batch_shape
-        number = (sample_shape + leading).numel() if simple else sample_shape.numel()
-        with torch.no_grad():
-            flat = self.grammar.flat(self.log_weights, batch)
-            rows = self.grammar.draw(flat, self._sentences(batch), number, evidence=self._evidence(batch))
-        return rows.to(self.words.device).reshape(*sample_shape, *self.batch_shape, *self.event_shape)
+    def _draw(self, batch: torch.Size, number: int) -> Tensor:
+        flat = self.grammar.flat(self.log_weights, batch)
+        return self.grammar.draw(flat, self._sentences(batch), number, evidence=self._evidence(batch))
 
     def _sentences(self, batch: torch.Size) -> Tensor:
         n = self.words.shape[-1]
@@ -326,36 +293,14 @@ class RecursiveDerivation(ChartDistribution):
 
     # ------------------------------------------------------------------ decoding
 
-    @traceable
-    def top_k(self, k: int) -> tuple[Tensor, Tensor]:
-        """The k most probable derivations, best first: ``(k, *batch_shape, L)`` and log probabilities.
+    def _best(self, k: int) -> tuple[Tensor, Tensor]:
+        return self._best_of(self.log_weights, k, self._evidence(self._own_batch))
 
-        Where there are fewer than k, derivations are -1 and log probabilities -inf.
-        """
-        k = check_size("k", k)
-        with torch.no_grad():
-            scores, rows = self._best(self.log_weights, k, self._evidence(self._own_batch))
-            log_z = self.log_partition
-            scores = scores.to(log_z.device, log_z.dtype)
-            return rows, torch.where(scores == -torch.inf, scores, scores - log_z)
-
-    def _best(self, log_weights: Mapping[str, Tensor], k: int, evidence: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-        batch, front = self._own_batch, (1,) * (len(self.batch_shape) - len(self._own_batch))
-        flat = self.grammar.flat(log_weights, batch)
-        scores, rows = self.grammar.best(flat, self._sentences(batch), k, evidence=evidence)
-        scores = scores.reshape(k, *front, *batch).expand(k, *self.batch_shape)
-        rows = rows.to(self.words.device).reshape(k, *front, *batch, *self.event_shape)
-        return scores, rows.expand(k, *self.batch_shape, *self.event_shape).clone()
-
-    @traceable
-    def argmax(self) -> Tensor:
-        """The most probable derivation (Viterbi), shape ``(*batch_shape, L)``: events in the order of the rules."""
-        return self.top_k(1)[0][0]
-
-    @property
-    def mode(self) -> Tensor:
-        """The most probable derivation."""
-        return self.argmax()
+    def _best_of(
+        self, log_weights: Mapping[str, Tensor], k: int, evidence: Mapping[str, Tensor]
+    ) -> tuple[Tensor, Tensor]:
+        flat = self.grammar.flat(log_weights, self._own_batch)
+        return self.grammar.best(flat, self._sentences(self._own_batch), k, evidence=evidence)
 
     @traceable
     def mbr(self) -> Tensor:
@@ -368,33 +313,16 @@ class RecursiveDerivation(ChartDistribution):
             counts = self._posterior()[1]
             gains = {n: torch.where(c > 0, c, -torch.inf) for n, c in counts.items()}  # what is impossible stays so
             allowed = {n: torch.where(t > -torch.inf, 0.0, t) for n, t in self._evidence(self._own_batch).items()}
-            return self._best(gains, 1, allowed)[1][0]
+            return self._wide(self._best_of(gains, 1, allowed)[1][0], ())
 
-    def enumerate_support(self, expand: bool = True) -> Tensor:
-        """All derivations, those of weight zero too, shape ``(T, *batch_shape, L)``, or ``(T, 1, .., 1, L)``.
-
-        :raises NotImplementedError: for more than 10,000 derivations, if not all sentences are the same, or if two
-            derivations have the same events in the same order.
-        """
-        sentences = self.words.reshape(-1, self.words.shape[-1])
-        if len(sentences) == 0 or not bool((sentences == sentences[0]).all()):
-            raise NotImplementedError("different sentences have no common support to enumerate")
-        ones = {n: torch.zeros(b.shape, dtype=torch.float64) for n, b in self.grammar.blocks.items()}
-        number = float(self.grammar.log_partition(ones, sentences[:1].cpu())[0])
-        if number > math.log(MOST_ENUMERATED):
-            raise NotImplementedError(
-                f"there are too many derivations to enumerate, about {math.exp(min(number, 600)):.3g}; "
-                f"the limit is {MOST_ENUMERATED}"
-            )
-        rows = self.grammar.traces([w for w in sentences[0].tolist() if w >= 0]).rows()
+    def _listed(self, words: Tensor) -> Tensor:
+        rows = self.grammar.traces([w for w in words[0].tolist() if w >= 0]).rows()
         if len(set(rows)) < len(rows):
             raise NotImplementedError(
                 "two derivations have the same events in the same order, so rows of events do not tell them apart"
             )
         L = self.event_shape[0]
-        ids = torch.tensor([[*row, *[-1] * (L - len(row))] for row in rows], dtype=torch.long).reshape(len(rows), L)
-        ids = ids.to(self.words.device).reshape(len(rows), *(1,) * len(self.batch_shape), L)
-        return ids.expand(-1, *self.batch_shape, -1) if expand else ids
+        return torch.tensor([[*row, *[-1] * (L - len(row))] for row in rows], dtype=torch.long).reshape(len(rows), L)
 
 
 def _derivation(handle: int, evidence: tuple[str, ...], validate: bool) -> Callable[..., RecursiveDerivation]:
