@@ -90,15 +90,19 @@ class EventMap:
     # ------------------------------------------------------------------ values of elements
 
     @cached_property
-    def _places(self) -> dict[str, tuple[str, Tensor | None]]:
-        """Of tables all of whose elements are events of one block: the block, and where they are in it; None: all."""
-        places = {}
+    def _places(self) -> dict[str, tuple[str, slice | Tensor]]:
+        """Of tables all of whose elements are events of one block: the block, and where they are in it.
+
+        Columns of the block, as a slice of its last axis; or indices into all of it.
+        """
+        places: dict[str, tuple[str, slice | Tensor]] = {}
         for name, table in self.tables.items():
             block = [n for n, first in first_events(self.blocks).items() if first <= int(table.min())][-1]
-            inside = torch.from_numpy(table.reshape(-1) - first_events(self.blocks)[block])
-            size = self.blocks[block].shape.numel()
-            is_whole = len(inside) == size and bool((inside == torch.arange(size)).all())
-            places[name] = block, None if is_whole else inside
+            inside = table - first_events(self.blocks)[block]
+            shape, start = tuple(self.blocks[block].shape), int(inside.flat[0])
+            columns = np.arange(math.prod(shape)).reshape(shape)[..., start : start + table.shape[-1]]
+            is_slice = columns.shape == table.shape and bool((columns == inside).all())
+            places[name] = block, slice(start, start + table.shape[-1]) if is_slice else torch.from_numpy(inside)
         return places
 
     def gathered(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -107,25 +111,32 @@ class EventMap:
         :param values: of events by block, ``(*batch, *block.shape)``.
         """
         tables = {}
-        for name, (block, inside) in self._places.items():
-            table, shape = values[block], self.blocks[block].shape
-            if inside is not None:
-                flat = table.reshape(*table.shape[: table.dim() - len(shape)], -1)
-                table = flat.index_select(-1, inside.to(flat.device)).unflatten(-1, self.tables[name].shape)
-            tables[name] = table
+        for name, (block, place) in self._places.items():
+            table, dims = values[block], len(self.blocks[block].shape)
+            if isinstance(place, slice):
+                tables[name] = table[..., place]
+            else:
+                flat = table.reshape(*table.shape[: table.dim() - dims], -1)
+                index = place.to(flat.device).reshape(-1)
+                tables[name] = flat.index_select(-1, index).unflatten(-1, place.shape)
         return tables
 
     def summed(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The inverse, for counts: ``(*batch, *block.shape)`` by block; of events that are in no table, 0."""
-        sums: dict[str, Tensor] = {}
-        for name, (block, inside) in self._places.items():
-            table, shape = values[name], self.blocks[block].shape
-            if inside is not None:
-                flat = table.flatten(table.dim() - self.tables[name].ndim)
-                zeros = flat.new_zeros(*flat.shape[:-1], shape.numel())
-                table = zeros.index_add(-1, inside.to(flat.device), flat).unflatten(-1, shape)
-            sums[block] = sums[block] + table if block in sums else table
-        return {name: sums[name] for name in self.blocks}
+        sums = {}
+        for name, block in self.blocks.items():
+            tables = [table for table, (other, _) in self._places.items() if other == name]
+            first = values[tables[0]]
+            batch = first.shape[: first.dim() - self.tables[tables[0]].ndim]
+            sums[name] = first.new_zeros(*batch, *block.shape)
+            for table in tables:
+                place = self._places[table][1]
+                if isinstance(place, slice):
+                    sums[name][..., place] += values[table]
+                else:
+                    index = place.to(first.device).reshape(-1)
+                    sums[name].flatten(len(batch)).index_add_(-1, index, values[table].flatten(len(batch)))
+        return sums
 
     # ------------------------------------------------------------------ numbers of elements
 

@@ -26,7 +26,7 @@ from pyrogram.recursion.rules.lowering import lower
 from pyrogram.recursion.rules.placed import placed
 from pyrogram.recursion.rules.recursions import Recursion
 from pyrogram.recursion.rules.traces import Traces
-from pyrogram.recursion.run.on_tensors import Given, TensorProgram, factors_of
+from pyrogram.recursion.run.on_tensors import Given, TensorProgram, factors_of, fits_compiled
 from pyrogram.sentences import Sentences, Structure, words_of
 
 from .recursive_collapsed import Plan, kept_numbers, numbers_of, sweeps
@@ -168,7 +168,9 @@ class RecursiveGrammar(Grammar):
         """
         inputs, batch = self._on(log_weights, words)
         program, inputs = self._sums.evident(inputs, evidence or {}, batch)
-        return self._keep_nan(program.log_partition(inputs).reshape(batch), log_weights)
+        log_z = program.log_partition(inputs).reshape(batch)
+        # Compiled code looks for NaN.
+        return log_z if fits_compiled(*inputs.weights.values()) else self._keep_nan(log_z, log_weights)
 
     def summed(
         self, log_weights: Mapping[str, Tensor], words: Tensor, evidence: Mapping[str, Tensor]

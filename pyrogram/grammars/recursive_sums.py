@@ -47,16 +47,14 @@ class Sums:
 
         :raises ValueError: if there is no such item or weight.
         """
-        if not names:
-            return self.program
         key = tuple(sorted(names))
         if key not in self._programs:
-            self._programs[key] = tensor_program(with_bonus(self.recursion, key))
+            self._programs[key] = tensor_program(with_bonus(self.recursion, key)) if key else self.program
         return self._programs[key]
 
     @cached_property
     def _programs(self) -> dict[tuple[str, ...], TensorProgram]:
-        """Those with factors, by the names of these."""
+        """By the names of factors: a recursion takes long to be told from others."""
         return {}
 
     def given(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Given:
