@@ -82,6 +82,8 @@ def sweeps(
 ) -> CollapsedUpdates:
     """Compiled sweeps of a grammar over sentences; in plain torch, where there are none.
 
+    There are none of nats that no number is the exponential of, either.
+
     :param plan: what they are compiled for, of sentences on the CPU, without the nats of a tilt; None: they are not.
     :param kind: their class.
     """
@@ -89,10 +91,10 @@ def sweeps(
     words = sentences.words
     checked_words(words, grammar.num_words)
     compiled = plan(sentences) if words.device.type == "cpu" and words.dim() == 2 else None
-    if compiled is None:
+    nats = None if compiled is None or not grammar.nats else compiled.events.values(grammar.nats)
+    if compiled is None or (nats is not None and factors_of(torch.from_numpy(nats)) is None):
         return CollapsedUpdates(grammar, sentences)
-    if grammar.nats:
-        compiled = replace(compiled, nats=compiled.events.values(grammar.nats))
+    compiled = replace(compiled, nats=nats)
     return (RecursiveUpdates if kind is None else kind)(grammar, compiled)
 
 

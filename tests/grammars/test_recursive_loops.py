@@ -68,7 +68,7 @@ def test_logistic_normal_bound_never_falls() -> None:
     assert (np.diff(loop.history) >= -1e-6).all() and loop.history[-1] > loop.history[0]
 
 
-@pytest.mark.slow  # quick: sweeps of three valences in test_recursive_sweeps.py
+@pytest.mark.slow  # quick: sweeps of three valences in test_sweeps.py
 def test_hastings_draws_from_the_collapsed_posterior() -> None:
     """Derivations of one sentence, as often as prod B(f + alpha) / B(alpha) says."""
     grammar, words = dmv(3, 2), torch.tensor([[0, 1, 0]])

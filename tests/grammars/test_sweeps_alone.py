@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from own_grammars import binary_rules, cnf, hmm, listed, mixed_rules, tied
-from test_recursive_sweeps import agree, pair, random_words
+from sweep_cases import agree, pair, random_words
 
 from pyrogram import DMV
 from pyrogram.collapsed import CorpusCounts
