@@ -167,19 +167,19 @@ def symbols(n: int, count: int, speed: float, rounds: int, device: torch.device)
             (len(few), lambda batch=batch, few=few: hmm.posteriors(*batch, few, engine="torch")),
             (len(on_cpu), lambda grammar=grammar, there=there, w=on_cpu: grammar.expected_counts(there, w)),
         )
-    grammar, generator = lists_of_rules(), torch.Generator().manual_seed(0)
+    listed, generator = lists_of_rules(), torch.Generator().manual_seed(0)
     words = torch.randint(5, (count // 8, n), generator=generator)
     few, on_cpu = (words[: max(64, len(words) // share)] for share in (64, 128))
-    logs = torch.randn(len(grammar.rules), generator=generator).double()
-    there = logs.to(device)
-    whole, part, small = (grammar.matches(w) for w in (words, few, on_cpu))
+    rules = torch.randn(len(listed.rules), generator=generator).double()
+    on_device = rules.to(device)
+    whole, part, small = (listed.matches(w) for w in (words, few, on_cpu))
     yield row(
-        f"CFG, {len(grammar.rules)} rules | {n} | torch.float64",
+        f"CFG, {len(listed.rules)} rules | {n} | torch.float64",
         None,
         (n, len(words), 8, speed, rounds),
-        lambda: cfg.expected_counts(there, grammar.table, whole),
-        (len(few), lambda: cfg.expected_counts(there, grammar.table, part, engine="torch")),
-        (len(on_cpu), lambda: cfg.expected_counts(logs, grammar.table, small)),
+        lambda: cfg.expected_counts(on_device, listed.table, whole),
+        (len(few), lambda: cfg.expected_counts(on_device, listed.table, part, engine="torch")),
+        (len(on_cpu), lambda: cfg.expected_counts(rules, listed.table, small)),
     )
 
 
