@@ -98,11 +98,13 @@ class EventMap:
         places: dict[str, tuple[str, slice | Tensor]] = {}
         for name, table in self.tables.items():
             block = [n for n, first in first_events(self.blocks).items() if first <= int(table.min())][-1]
-            inside = table - first_events(self.blocks)[block]
+            inside = np.asarray(table - first_events(self.blocks)[block])
             shape, start = tuple(self.blocks[block].shape), int(inside.flat[0])
-            columns = np.arange(math.prod(shape)).reshape(shape)[..., start : start + table.shape[-1]]
+            end = start + (table.shape[-1] if table.ndim else 1)
+            columns = np.arange(math.prod(shape)).reshape(shape)[..., start:end]
             is_slice = columns.shape == table.shape and bool((columns == inside).all())
-            places[name] = block, slice(start, start + table.shape[-1]) if is_slice else torch.from_numpy(inside)
+            with torch.inference_mode(False):  # kept for calls that differentiate
+                places[name] = block, slice(start, end) if is_slice else torch.from_numpy(inside)
         return places
 
     def gathered(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -118,7 +120,7 @@ class EventMap:
             else:
                 flat = table.reshape(*table.shape[: table.dim() - dims], -1)
                 index = place.to(flat.device).reshape(-1)
-                tables[name] = flat.index_select(-1, index).unflatten(-1, place.shape)
+                tables[name] = flat.index_select(-1, index).reshape(*flat.shape[:-1], *place.shape)
         return tables
 
     def summed(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -135,7 +137,7 @@ class EventMap:
                     sums[name][..., place] += values[table]
                 else:
                     index = place.to(first.device).reshape(-1)
-                    sums[name].flatten(len(batch)).index_add_(-1, index, values[table].flatten(len(batch)))
+                    sums[name].flatten(len(batch)).index_add_(-1, index, values[table].reshape(*batch, index.numel()))
         return sums
 
     # ------------------------------------------------------------------ numbers of elements
@@ -163,20 +165,20 @@ class EventMap:
 
     @cached_property
     def _elements(self) -> Numbers:
-        """An element that each event is, of all tables; an event that is in none of them has 0."""
-        elements = np.zeros(num_events(self.blocks), np.int64)
+        """An element that each event is, of all tables; an event that is in none of them has -1."""
+        elements = np.full(num_events(self.blocks), -1)
         real = (self._flat >= 0).nonzero()[0][::-1]
         elements[self._flat[real]] = real
         return elements
 
     def element(self, event: int) -> tuple[str, tuple[int, ...]]:
-        """The table and the index of the element that an event is."""
-        place = int(self._elements[event])
+        """The table and the index of the element that an event is; ``("", ())`` of an event that is none."""
+        place = int(self._elements[event]) if 0 <= event < len(self._elements) else -1
         for name, table in self.tables.items():
-            if place < table.size:
+            if 0 <= place < table.size:
                 return name, tuple(int(x) for x in np.unravel_index(place, table.shape))
             place -= table.size
-        raise ValueError(f"event {event} is no element of a table")
+        return "", ()
 
     @property
     def strides(self) -> dict[str, tuple[int, ...]]:
@@ -188,7 +190,7 @@ class EventMap:
         return strides
 
     def to_elements(self, events: Numbers) -> Numbers:
-        """Elements that events are, -1 for -1; those themselves if they have the same numbers."""
+        """Elements that events are, -1 for -1 and for what is no element; the array itself if numbers are the same."""
         return events if self.is_same else np.where(events < 0, -1, self._elements[events])
 
     def of_elements(self, rows: Numbers) -> Numbers:
@@ -250,6 +252,8 @@ class EventMap:
     def _sums(self, name: str) -> Numbers | None:
         """The number of the multinomial of each row of a table; None, if some row has events of several."""
         table, few = self.tables[name], self.few.get(name)
+        if not table.ndim:
+            return None
         if few is None:
             count, rows = table.size // table.shape[-1], np.arange(table.size) // table.shape[-1]
         else:
@@ -281,7 +285,8 @@ def joined(values: Mapping[str, Tensor], blocks: Mapping[str, Block]) -> Tensor:
     """Values of events by number, ``(*batch, events)``, of values by block, ``(*batch, *block.shape)``."""
     batches = [values[name].shape[: values[name].dim() - len(block.shape)] for name, block in blocks.items()]
     batch = broadcast_shapes(*batches)
-    flat = [values[n].reshape(*shape, -1).expand(*batch, -1) for n, shape in zip(blocks, batches, strict=True)]
+    sizes = [block.shape.numel() for block in blocks.values()]
+    flat = [values[n].reshape(*s, R).expand(*batch, R) for n, s, R in zip(blocks, batches, sizes, strict=True)]
     return torch.cat(flat, -1)
 
 

@@ -86,11 +86,20 @@ class HMM(RecursiveGrammar):
     ) -> StateSequence:
         """p(y | x, w): the states of given words.
 
-        :param evidence: logs of factors of states, of the items ``F``, see :meth:`log_partition`.
+        :param evidence: logs of factors of states, of the items ``F``, see :meth:`log_partition`; of nothing else.
+        :raises ValueError: if it is evidence on something else, or has another shape.
         """
         log_weights = logarithms(weights, log_weights)
         words = checked_inputs(self, log_weights, words)
-        bonus = evidence["F"][..., 1:, :] if evidence else None
+        bonus, shape = None, (words.shape[-1] + 1, self.num_states)
+        for name, scores in (evidence or {}).items():
+            if name != "F":
+                raise ValueError(f"state sequences have evidence on states, the items F, alone, not on {name}")
+            if tuple(scores.shape[-2:]) != shape:
+                raise ValueError(
+                    f"evidence on F must have shape (*batch, {shape[0]}, {shape[1]}), not {tuple(scores.shape)}"
+                )
+            bonus = scores[..., 1:, :]
         return StateSequence(*self._in_order(log_weights), words, bonus=bonus)
 
     @property

@@ -31,7 +31,7 @@ from pyrogram.sentences import Sentences, Structure, words_of
 
 from .recursive_collapsed import Plan, kept_numbers, numbers_of, sweeps
 from .recursive_draws import Sampler, drawn
-from .recursive_sizes import fit
+from .recursive_sizes import check_kinds, fit
 from .recursive_sums import Sums
 from .structures import Rows
 
@@ -106,6 +106,7 @@ class RecursiveGrammar(Grammar):
         sample: Sampler | None = None,
     ):
         self._num_words = check_size("num_words", num_words)
+        check_kinds(recursion, blocks)
         events = _events(blocks, where, recursion) if where else None
         tables = {n: Block(torch.Size(t.shape)) for n, t in events.tables.items()} if events is not None else blocks
         fitted = fit(recursion, tables, num_words, sizes or {}, lists or {})
@@ -458,13 +459,10 @@ class RecursiveGrammar(Grammar):
         fitted = self._sums.fitted
         rows = dict.fromkeys(fitted.words, tuple(words))
 
-        def element(number: int) -> tuple[str, tuple[int, ...]]:
-            return self.events.element(number) if number < self.num_events else ("", ())
-
         def number(table: str, index: tuple[int, ...]) -> int:
             return int(self.events.tables[table][index])
 
-        return Traces(self._cells, rows, len(words), fitted.sizes, fitted.lists, number, element)
+        return Traces(self._cells, rows, len(words), fitted.sizes, fitted.lists, number, self.events.element)
 
     @cached_property
     def _cells(self) -> Any:
@@ -491,14 +489,20 @@ class RecursiveGrammar(Grammar):
 def _events(blocks: Mapping[str, Block], where: Mapping[str, Any], recursion: Recursion) -> EventMap:
     """Which event each element of a recursion's weights is.
 
+    :raises TypeError: if ``where`` is no mapping.
     :raises ValueError: if an element is no event, or if one event is two elements, if elements of a weight are events
         of several blocks, or if no element is an event of a block.
     """
+    if not isinstance(where, Mapping):
+        raise TypeError(f"where must be arrays of events by weight, not {type(where).__name__}")
     first, R = first_events(blocks), num_events(blocks)
     tables = {n: t for n, t in EventMap.of_blocks(blocks).tables.items() if n in recursion.tables and n not in where}
     used = set(tables)
     for name, table in where.items():
-        numbers = np.asarray(table)
+        try:
+            numbers = np.asarray(table)
+        except ValueError:
+            raise ValueError(f"where[{name!r}] must be an array, but its rows differ in length") from None
         if numbers.dtype.kind not in "iu" or numbers.size == 0 or numbers.min() < 0 or numbers.max() >= R:
             raise ValueError(f"where[{name!r}] must be numbers of events, 0..{R - 1}, but has others")
         (block,) = [n for n, f in first.items() if f <= numbers.min() < f + blocks[n].shape.numel()]
@@ -507,7 +511,7 @@ def _events(blocks: Mapping[str, Block], where: Mapping[str, Any], recursion: Re
         tables[name] = numbers.astype(np.int64)
         used.add(block)
     events = np.concatenate([table.reshape(-1) for table in tables.values()])
-    if len(np.unique(events)) < len(events):
+    if np.bincount(events).max() > 1:
         raise ValueError("an event must be one element of the recursion's weights at most, but some are several")
     if unused := [name for name in blocks if name not in used]:
         raise ValueError(f"block {unused[0]!r} has no event in {recursion.name}, whose weights are {list(tables)}")

@@ -35,6 +35,17 @@ class Fitted:
     words: tuple[str, ...]
 
 
+def check_kinds(recursion: Recursion, blocks: Mapping[str, Block]) -> None:
+    """:raises TypeError: in one sentence, if the recursion is none, or a block is none."""
+    if not isinstance(recursion, Recursion):
+        raise TypeError(
+            f"recursion must be what a page returns when it is called, page(), not {type(recursion).__name__}"
+        )
+    for name, block in blocks.items():
+        if not isinstance(block, Block) or not isinstance(block.shape, torch.Size):
+            raise TypeError(f"block {name!r} must be Block(torch.Size(shape)), not {block!r}")
+
+
 def fit(
     recursion: Recursion,
     blocks: Mapping[str, Block],
@@ -46,13 +57,6 @@ def fit(
 
     :raises ValueError: in one sentence that says what does not fit.
     """
-    if not isinstance(recursion, Recursion):
-        raise TypeError(
-            f"recursion must be what a page returns when it is called, page(), not {type(recursion).__name__}"
-        )
-    for name, block in blocks.items():
-        if not isinstance(block, Block) or not isinstance(block.shape, torch.Size):
-            raise TypeError(f"block {name!r} must be Block(torch.Size(shape)), not {block!r}")
     cells = lower(recursion)
     layout = Layout(cells)
     _check_names(recursion, layout, blocks, lists)

@@ -467,3 +467,6 @@ class Rows(RowStructure):
         E = self.grammar.num_events
         if bool(((derivations < -1) | (derivations >= E)).any()):
             raise ValueError(f"trees must be rows of events, 0 to {E - 1}, padded with -1, but some are not")
+        elements = self.grammar.events.to_elements(derivations.numpy())
+        if bool((elements < np.minimum(derivations.numpy(), 0)).any()):
+            raise ValueError("trees must be rows of events of the recursion, but some have an event that no rule has")

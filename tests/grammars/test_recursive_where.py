@@ -12,6 +12,7 @@ import torch
 from own_grammars import blocks
 from torch import Tensor
 
+import pyrogram
 from pyrogram import HMM
 from pyrogram.charts.hmm import chain
 from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
@@ -119,6 +120,7 @@ def test_sweeps_agree_with_plain_torch() -> None:
         ({"end": MOVES[:, :1] * 0.5, "transition": MOVES[:, 1:]}, r"where\['end'\] must be numbers of events"),
         ({"end": [[0], [2]], "transition": MOVES[:, 1:]}, r"where\['end'\] must be events of one block"),
         ({"end": MOVES[:, 1:2], "transition": MOVES[:, 1:]}, "must be one element of the recursion's weights at most"),
+        ({"end": [[0], [1, 2]], "transition": MOVES[:, 1:]}, "must be an array, but its rows differ in length"),
         ({"end": [[0], [1]], "initial": [8, 9]}, "must be one element of the recursion's weights at most"),
         ({"end": MOVES[:, :1]}, r"must have the shape of the weight|one element of the recursion's weights"),
     ],
@@ -132,3 +134,98 @@ def test_a_block_without_an_event_is_refused() -> None:
     with pytest.raises(ValueError, match="block 'more' has no event in chain, whose weights are"):
         more = {**SHAPES, **blocks(more=(2,))}
         RecursiveGrammar(more, chain(), V, where={"end": MOVES[:, :1], "transition": MOVES[:, 1:]})
+
+
+def unused() -> tuple[RecursiveGrammar, int]:
+    """A chain whose block of transitions has one more column, whose events no table has."""
+    shapes = {**SHAPES, **blocks(transition=(K, K + 2))}
+    moves = np.arange(K, K + K * (K + 2)).reshape(K, K + 2)
+    grammar = RecursiveGrammar(shapes, chain(), V, where={"end": moves[:, :1], "transition": moves[:, 1 : K + 1]})
+    return grammar, int(moves[0, K + 1])
+
+
+def test_a_row_with_an_event_of_no_rule_is_no_derivation() -> None:
+    grammar, event = unused()
+    own = grammar.initial_weights(WORDS, "random", seed=0)
+    law = grammar.derivation(own, WORDS[:1])
+    rows = law.enumerate_support()
+    assert law.log_prob(rows).exp().sum().item() == pytest.approx(1)
+    updates, logs = grammar.collapsed_updates(WORDS[:1]), {n: w.log() for n, w in own.items()}
+    for row in rows[:, 0]:
+        for place in (row >= 0).nonzero()[:, 0].tolist():
+            other = row.clone()
+            other[place] = event
+            assert not bool(law.support.check(other))
+            known = grammar.sentences(WORDS[:1], {"derivations": other[None]})
+            assert grammar.log_partition(logs, known).item() == -math.inf
+            with pytest.raises(ValueError, match="some have an event that no rule has"):
+                updates.counts(other[None])
+
+
+def test_inference_mode_leaves_nothing_behind() -> None:
+    reordered = RecursiveGrammar(SHAPES, chain(), V, where={"end": MOVES[:, :1], "transition": MOVES[:, :0:-1]})
+    logs = {n: w.log() for n, w in weights().items()}
+    with torch.inference_mode():
+        expected = reordered.log_partition(logs, WORDS)
+    logs["transition"].requires_grad_()
+    reordered.log_partition(logs, WORDS).sum().backward()  # type: ignore[no-untyped-call]
+    assert bool((logs["transition"].grad >= 0).all()) and logs["transition"].grad.sum().item() == pytest.approx(6)
+    assert bool(expected.isfinite().all())
+
+
+@pyrogram.recursion.recursion
+def stopping(p: Any) -> None:
+    """Words one after the other; after each it goes on, or stops: two weights without axes."""
+    t, w = p.positions("t"), p.words("w")
+    F, Z, go, stop, emission = (
+        p.items("F"),
+        p.items("Z"),
+        p.weights("go"),
+        p.weights("stop"),
+        p.weights("emission", "V"),
+    )
+    F[1] += emission[w[1]]
+    F[t] += F[t - 1] * go[()] * emission[w[t]]
+    Z[()] += F[p.n] * stop[()]
+
+
+def test_weights_without_axes() -> None:
+    grammar = RecursiveGrammar(blocks(choice=(2,), emission=(V,)), stopping(), V, where={"go": 1, "stop": 0})
+    own = {"choice": torch.tensor([0.3, 0.7]).double(), "emission": torch.tensor([0.2, 0.5, 0.3]).double()}
+    logs = {n: w.log() for n, w in own.items()}
+    expected = torch.tensor([0.2 * 0.3 * 0.5 * 0.7**2 * 0.3, 0.5 * 0.2 * 0.7 * 0.3, 0.3 * 0.3]).double()
+    torch.testing.assert_close(grammar.log_partition(logs, WORDS).exp(), expected)
+    log_z, counts = grammar.expected_counts(logs, WORDS)
+    torch.testing.assert_close(counts["choice"], torch.tensor([3.0, 3.0]).double())
+    law = grammar.derivation(own, WORDS)
+    torch.testing.assert_close(law.log_prob(law.argmax()), torch.zeros(3).double())
+    for updates in (grammar.collapsed_updates(WORDS), CollapsedUpdates(grammar, WORDS)):
+        mean, _, scores = updates.expected_counts(own)
+        torch.testing.assert_close(mean, expected.log())
+        torch.testing.assert_close(updates.total(scores)["choice"], counts["choice"])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"recursion": chain}, "recursion must be what a page returns"),
+        ({"blocks": {**SHAPES, "initial": (K,)}}, "block 'initial' must be Block"),
+        ({"where": [1, 2]}, "where must be arrays of events by weight, not list"),
+    ],
+)
+def test_kinds_of_arguments_are_told(change: dict[str, Any], message: str) -> None:
+    arguments = {"blocks": SHAPES, "recursion": chain(), "where": {"end": MOVES[:, :1], "transition": MOVES[:, 1:]}}
+    with pytest.raises(TypeError, match=message):
+        RecursiveGrammar(num_words=V, **{**arguments, **change})
+
+
+def test_state_sequences_have_evidence_on_states_alone() -> None:
+    grammar, own = HMM(K, V), HMM(K, V).initial_weights(WORDS, "random")
+    scores = torch.randn(3, 4, K)
+    law = grammar.derivation(own, WORDS, evidence={"F": scores})
+    logs = {n: w.log() for n, w in own.items()}
+    torch.testing.assert_close(law.log_partition, grammar.log_partition(logs, WORDS, evidence={"F": scores}))
+    with pytest.raises(ValueError, match="on states, the items F, alone, not on end"):
+        grammar.derivation(own, WORDS, evidence={"F": scores, "end": torch.zeros(3, 4, K, 1)})
+    with pytest.raises(ValueError, match=r"evidence on F must have shape \(\*batch, 4, 2\), not \(3, 3, 2\)"):
+        grammar.derivation(own, WORDS, evidence={"F": scores[:, 1:]})
