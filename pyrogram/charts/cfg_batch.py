@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pyrogram.recursion.emit.sentences import Sentences
-from pyrogram.recursion.run.on_tensors import Given, TensorProgram
+from pyrogram.recursion.emit.inputs import Inputs
+from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram
 
 from .cfg_kinds import Kinds, kinds_of
 from .cfg_page import SIZES, Form, program, spans
@@ -116,7 +116,7 @@ class Batch:
 
     # ------------------------------------------------------------------ weights and counts
 
-    def sentences(self, weights: Numbers) -> Sentences:
+    def sentences(self, weights: Numbers) -> Inputs:
         """What the recursion takes.
 
         :param weights: log weights of the events, (1, R), or (B, R).
@@ -128,10 +128,10 @@ class Batch:
         for name, (shape, at, event, sentence) in self.places.items():
             tables[name] = np.full(shape, -np.inf, weights.dtype)
             tables[name].reshape(-1)[at] = weights[sentence if len(weights) > 1 else 0, event]
-        given = Sentences(self.matches.lengths, tables, {}, self.sizes, self.lists, checked=True)
-        return given if self.matches.forbidden is None else self._with_bonus(given, self.allowed)
+        inputs = Inputs(self.matches.lengths, tables, {}, self.sizes, self.lists, checked=True)
+        return inputs if self.matches.forbidden is None else self._with_bonus(inputs, self.allowed)
 
-    def given(self, weights: Tensor) -> Given:
+    def given(self, weights: Tensor) -> TensorInputs:
         """:meth:`sentences` in tensors."""
         events, places, lengths = self._on(weights.device)
         nothing = torch.zeros_like(weights[:, :1])
@@ -146,7 +146,7 @@ class Batch:
             tables[name] = empty.index_put((at,), values).reshape(shape)
         if self.matches.forbidden is not None and self.form.has_x:
             tables["bonus.X"] = torch.from_numpy(self.allowed).to(weights)
-        return Given(tables, lengths, {}, self.sizes, self.lists, checked=True)
+        return TensorInputs(tables, lengths, {}, self.sizes, self.lists, checked=True)
 
     def _on(self, device: torch.device) -> tuple[dict[str, Tensor], dict[str, list[Tensor]], Tensor]:
         """Events of tables, places of matches and lengths, on a device: they are copied there once."""
@@ -200,14 +200,14 @@ class Batch:
         first = numbers[:, events.flat[0] :]
         return np.lib.stride_tricks.as_strided(first, (len(numbers), *events.shape), (by_row, *steps))
 
-    def _tables_of(self, total: Numbers, given: Sentences) -> dict[str, Numbers]:
+    def _tables_of(self, total: Numbers, inputs: Inputs) -> dict[str, Numbers]:
         """Tables for the counts of each sentence: parts of their total, where events lie as elements of a table do."""
         return {
             name: self._of_kind(total, name)
             if name in self._steps
             else np.zeros((len(total), *table.shape[1:]), total.dtype)
-            for name, table in given.weights.items()
-            if name not in given.constants
+            for name, table in inputs.weights.items()
+            if name not in inputs.constants
         }
 
     @cached_property
@@ -240,11 +240,11 @@ class Batch:
         :param scale: what the counts of each sentence are multiplied by, shape (B,).
         """
         rows, width = total.shape
-        given = self.sentences(weights)
+        inputs = self.sentences(weights)
         if self.matches.forbidden is not None and self.form.has_x:
-            given = given.with_constants({"bonus.X": self._factors})
-        into = self._tables_of(total, given) if by_sentence else None
-        log_z, found = self.sums.program.log_counts(given, scale=scale, into=into, by_sentence=by_sentence)
+            inputs = inputs.with_constants({"bonus.X": self._factors})
+        into = self._tables_of(total, inputs) if by_sentence else None
+        log_z, found = self.sums.program.log_counts(inputs, scale=scale, into=into, by_sentence=by_sentence)
         found = into or found
         dtype = torch.from_numpy(total).dtype
         for kind, events in self.kinds.events.items():
@@ -302,10 +302,10 @@ class Batch:
 
     def _spans(self, weights: Numbers) -> tuple[Numbers, Numbers, Numbers]:
         """Log Z (B,), posteriors of X over words i + 1 .. k, (B, n + 1, n + 1, X), and of T at k, (B, n + 1, T)."""
-        given = self.sentences(weights)
+        inputs = self.sentences(weights)
         if self.matches.forbidden is None:
-            given = self._with_bonus(given, np.float64(0.0))
-        log_z, found = spans(self.form._replace(for_sums=True)).program.log_counts(given)
+            inputs = self._with_bonus(inputs, np.float64(0.0))
+        log_z, found = spans(self.form._replace(for_sums=True)).program.log_counts(inputs)
         B, N = len(self.matches), self.matches.max_length + 1
         X = found["bonus.X"] if self.form.has_x else np.zeros((B, N, N, 0))
         return log_z, X, found["word"].sum(-1) if "word" in found else np.zeros((B, N, 0))
@@ -314,14 +314,14 @@ class Batch:
         """The derivations with the most expected right spans of symbols that have events, as rows (B, width)."""
         _, X, T = self._spans(weights)
         X, T = X * self._counts_as_span("X"), T * self._counts_as_span("T")
-        given = self.sentences(weights)
-        tables = {name: np.where(table > -np.inf, 0.0, table) for name, table in given.weights.items()}
+        inputs = self.sentences(weights)
+        tables = {name: np.where(table > -np.inf, 0.0, table) for name, table in inputs.weights.items()}
         if "word" in tables:
             tables["word"] += T[..., None]
         if "bonus.X" in tables:  # what is forbidden
-            X = np.where(given.weights["bonus.X"] > -np.inf, X, -np.inf)
-        given = self._with_bonus(replace(given, weights=tables), X)
-        return self._events(spans(self.form).program.best(given, 1, self._trace, self._width)[1][0], width)
+            X = np.where(inputs.weights["bonus.X"] > -np.inf, X, -np.inf)
+        inputs = self._with_bonus(replace(inputs, weights=tables), X)
+        return self._events(spans(self.form).program.best(inputs, 1, self._trace, self._width)[1][0], width)
 
     def best_rules(self, weights: Numbers, width: int) -> Numbers:
         """The derivations with the most expected right rules in their places, as rows (B, width)."""
@@ -332,12 +332,12 @@ class Batch:
             worth[name].reshape(-1)[at] = event < R
         return self._events(self.program.program.most_expected(given, worth, self._trace, self._width)[1], width)
 
-    def _with_bonus(self, given: Sentences, bonus: Numbers) -> Sentences:
+    def _with_bonus(self, inputs: Inputs, bonus: Numbers) -> Inputs:
         if not self.form.has_x:
-            return given
+            return inputs
         B, N = len(self.matches), self.matches.max_length + 1
         bonus = np.broadcast_to(bonus, (B, N, N, self.sizes["N"]))
-        return replace(given, weights={**given.weights, "bonus.X": bonus})
+        return replace(inputs, weights={**inputs.weights, "bonus.X": bonus})
 
     @cached_property
     def allowed(self) -> Numbers:

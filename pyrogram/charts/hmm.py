@@ -23,7 +23,7 @@ from torch import Tensor
 
 from pyrogram.recursion.emit.traces import Trace
 from pyrogram.recursion.rules.pages import recursion
-from pyrogram.recursion.run.on_tensors import Given, TensorProgram
+from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram
 
 from .checks import check_size, checked_words, keep_nan, lengths_of_checked
 from .projective import Engine, by_torch
@@ -145,14 +145,16 @@ def emission_counts(states: Float[Tensor, "B n K"], words: Int[Tensor, "B n"], n
     return real.new_zeros(*real.shape[:2], num_words).scatter_add_(-1, index, real)
 
 
-def prepare(initial: Tensor, transition: Tensor, emission: Tensor, words: Tensor, bonus: Tensor | None = None) -> Given:
+def prepare(
+    initial: Tensor, transition: Tensor, emission: Tensor, words: Tensor, bonus: Tensor | None = None
+) -> TensorInputs:
     """Checked tables and sentences as the recursion takes them; tables without a batch are those of all sentences."""
     K, V = initial.shape[-1], emission.shape[-1]
     weights = {"initial": initial, "transition": transition[..., :K], "end": transition[..., K:], "emission": emission}
     if bonus is not None:
         weights["bonus"] = from_one(bonus).to(initial.dtype)
     lengths, batched = lengths_of_checked(words), initial.dim() > 1
-    return Given(weights, lengths, {"w": words}, {"K": K, "V": V}, checked=True, batched=batched)
+    return TensorInputs(weights, lengths, {"w": words}, {"K": K, "V": V}, checked=True, batched=batched)
 
 
 def from_one(by_word: Tensor) -> Tensor:

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from pyrogram.recursion.emit.traces import Trace
 from pyrogram.recursion.rules.pages import recursion
-from pyrogram.recursion.run.on_tensors import Given, TensorProgram, fits_compiled
+from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram, fits_compiled
 
 from .checks import broadcast, check_lengths, check_size, check_stops
 
@@ -196,14 +196,14 @@ def entropy(
 
 def prepare(
     arcs: Tensor, stops: Tensor | None, lengths: Tensor | None, multiroot: bool
-) -> tuple[TensorProgram, Given, torch.Size]:
+) -> tuple[TensorProgram, TensorInputs, torch.Size]:
     """The trees, their scores, and the batch shape."""
     a, s, m, batch = flatten(arcs, stops, lengths)
     valences = a.shape[-1]
     weights = {"arc": a if valences > 1 else a.squeeze(-1)}
     if s is not None:
         weights["stop"] = s
-    return _program(valences, 0 if s is None else s.shape[-1], multiroot), Given(weights, m), batch
+    return _program(valences, 0 if s is None else s.shape[-1], multiroot), TensorInputs(weights, m), batch
 
 
 @cache
@@ -211,7 +211,7 @@ def _program(valences: int, stops: int, multiroot: bool) -> TensorProgram:
     return TensorProgram(first_order(valences=valences, stops=stops, multiroot=multiroot), "tree")
 
 
-def arc_numbers(N: int, given: Given) -> Trace:
+def arc_numbers(N: int, given: TensorInputs) -> Trace:
     """Head times N, plus dependent: the number of an arc in the rows of derivations."""
     return {"arc": (0, N, 1, 0)[: given.weights["arc"].dim()]}
 

@@ -25,7 +25,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pyrogram.recursion.rules.pages import recursion
-from pyrogram.recursion.run.on_tensors import Given, TensorProgram
+from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram
 
 from . import projective
 from .checks import broadcast, check_lengths, check_size
@@ -159,13 +159,13 @@ def mbr(
 
 def prepare(
     arcs: Tensor, siblings: Tensor, stops: Tensor | None, lengths: Tensor | None, multiroot: bool
-) -> tuple[TensorProgram, Given, torch.Size]:
+) -> tuple[TensorProgram, TensorInputs, torch.Size]:
     """The trees, their scores, and the batch shape."""
     (a, r, s), m, batch = flatten(arcs, siblings, stops, lengths)
     weights = {"arc": a, "sibling": r}
     if s is not None:
         weights["stop"] = s.transpose(-1, -2)
-    return _program(s is not None, multiroot), Given(weights, m), batch
+    return _program(s is not None, multiroot), TensorInputs(weights, m), batch
 
 
 @cache
@@ -173,7 +173,7 @@ def _program(stops: bool, multiroot: bool) -> TensorProgram:
     return TensorProgram(second_order(stops=stops, multiroot=multiroot), "tree")
 
 
-def _by_torch(given: Given, engine: Engine | None) -> bool:
+def _by_torch(given: TensorInputs, engine: Engine | None) -> bool:
     return any(by_torch(x, engine) for x in given.weights.values())
 
 

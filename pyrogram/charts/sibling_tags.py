@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from pyrogram.recursion.rules.pages import recursion
-from pyrogram.recursion.run.on_tensors import Given, TensorProgram
+from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram
 
 
 @dataclass(frozen=True)
@@ -104,10 +104,10 @@ def _program() -> TensorProgram:
     return TensorProgram(second_order_with_tags(), "tree")
 
 
-def _given(scores: TaggedTreeScores, lengths: Tensor) -> Given:
+def _given(scores: TaggedTreeScores, lengths: Tensor) -> TensorInputs:
     weights = {"arc": scores.arcs, "first": scores.firsts, "last": scores.stops, "following": scores.nexts}
     weights |= {"childless": scores.childless, "leaf": scores.leaves}
-    return Given(weights, lengths, sizes={"S": scores.leaves.shape[-1]})
+    return TensorInputs(weights, lengths, sizes={"S": scores.leaves.shape[-1]})
 
 
 def _numbers(scores: TaggedTreeScores) -> dict[str, tuple[int, ...]]:

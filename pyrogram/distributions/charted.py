@@ -19,7 +19,7 @@ from pyrogram.charts.projective import choose_engine
 from pyrogram.operators import LogSum, Values, captured, log_sum, log_sum_and_gradient, number_of, operate
 from pyrogram.recursion.rules.charts import Chart
 from pyrogram.recursion.rules.recursions import Recursion
-from pyrogram.recursion.run.given import Given
+from pyrogram.recursion.run.tensor_inputs import TensorInputs
 
 Self = TypeVar("Self", bound="ChartDistribution")
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -247,7 +247,7 @@ class Summed(NamedTuple):
     """
 
     recursion: Recursion
-    given: Given
+    given: TensorInputs
     batch: torch.Size
     symbols: Mapping[str, Sequence[str]]
 

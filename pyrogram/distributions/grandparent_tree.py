@@ -11,7 +11,7 @@ from pyrogram.charts import grandparent
 from pyrogram.charts.checks import broadcast
 from pyrogram.charts.projective import heads_of
 from pyrogram.charts.sibling_trees import siblings_of
-from pyrogram.recursion.run.on_tensors import Given, TensorProgram
+from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram
 
 from .charted import Summed
 from .higher_order_tree import HigherOrderTreeDistribution
@@ -99,7 +99,7 @@ class GrandparentDependencyTree(HigherOrderTreeDistribution):
     def _program(self) -> TensorProgram:
         return grandparent.program(self.grandsibling_scores is not None, self.multiroot)
 
-    def _given(self, batch: torch.Size) -> Given:
+    def _given(self, batch: torch.Size) -> TensorInputs:
         """Scores of each sentence of a batch, as the recursion takes them."""
         flat = {}
         for name, x in self._scores.items():
@@ -123,7 +123,7 @@ class GrandparentDependencyTree(HigherOrderTreeDistribution):
             between = (x == h) | ((low < x) & (x < high))  # the sibling x
             by_sibling = (possible & within)[:, :, :, None, :] & between[..., None]
             weights["sibling"] = torch.where(by_sibling, flat["grandsibling"].permute(0, 2, 3, 4, 1), -torch.inf)
-        return Given(weights, lengths, {}, {"G": N})
+        return TensorInputs(weights, lengths, {}, {"G": N})
 
     def _log_partition(self) -> Tensor:
         return self._program.log_partition(self._given(self._own_batch)).reshape(self._own_batch)

@@ -13,7 +13,7 @@ from torch import Tensor
 from pyrogram.charts import chains
 from pyrogram.charts.checks import check_size
 from pyrogram.recursion.emit.traces import Trace
-from pyrogram.recursion.run.on_tensors import Given, TensorProgram
+from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram
 
 from .charted import Options, traceable
 from .scored_structure import ScoredStructure
@@ -106,7 +106,9 @@ class HigherOrderChain(ScoredStructure):
     def _inside(self, lengths: Tensor) -> Tensor:
         return torch.arange(self.event_shape[0], device=lengths.device) < lengths[..., None]
 
-    def _given(self, scores: Mapping[str, Tensor], *, best: bool = False, lengths: Tensor | None = None) -> Given:
+    def _given(
+        self, scores: Mapping[str, Tensor], *, best: bool = False, lengths: Tensor | None = None
+    ) -> TensorInputs:
         m, table = self.order, scores.get("transition")
         if table is not None and table.dim() > m + 1 and not self._all_full:
             # A sentence's own scores of more states than it has words may be anything.

@@ -17,7 +17,7 @@ from pyrogram.charts.checks import broadcast, check_shape, check_size
 from pyrogram.charts.events import counted, total_score
 from pyrogram.operators import captured
 from pyrogram.recursion.emit.traces import Trace
-from pyrogram.recursion.run.on_tensors import Given, TensorProgram
+from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram
 from pyrogram.recursion.torch.semirings import Logarithms
 
 from .charted import ChartDistribution, Options, Recipe, Summed, conditional, copied, differ, structure, traceable
@@ -145,7 +145,9 @@ class ScoredStructure(ChartDistribution):
             tables[n] = self._scores[n].reshape(event) if is_shared else x
         return tables
 
-    def _given(self, scores: Mapping[str, Tensor], *, best: bool = False, lengths: Tensor | None = None) -> Given:
+    def _given(
+        self, scores: Mapping[str, Tensor], *, best: bool = False, lengths: Tensor | None = None
+    ) -> TensorInputs:
         """What the recursion is run on.
 
         :param scores: of every sentence, ``(*batch, *event)``.
@@ -165,7 +167,7 @@ class ScoredStructure(ChartDistribution):
             flat[name] = flat[name][..., 0]
         elif self._labels_are_independent:
             flat[name] = flat[name].amax(-1) if best else Logarithms().total(flat[name], (-1,))
-        return Given(self._weights(flat), lengths, {}, self._sizes)
+        return TensorInputs(self._weights(flat), lengths, {}, self._sizes)
 
     @property
     def _sizes(self) -> dict[str, int]:

@@ -29,7 +29,7 @@ from pyrogram.grammar import (
     counts_by_gradient,
     logarithms,
 )
-from pyrogram.recursion.run.on_tensors import Given, TensorProgram
+from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram
 from pyrogram.sentences import Sentences, words_of
 
 from . import initial
@@ -154,7 +154,7 @@ class DMV(Grammar):
 
     def _given(
         self, log_weights: Mapping[str, Tensor], words: Tensor, evidence: Mapping[str, Tensor] | None = None
-    ) -> Given | None:
+    ) -> TensorInputs | None:
         """Sentences, whose words have been checked, under one set of weights; sums over a corpus want float64.
 
         None if neither compiled code nor kernels can have the weights: scores of arcs take torch fewer steps.
@@ -166,7 +166,7 @@ class DMV(Grammar):
             weights = {name: w[None] for name, w in weights.items()}
             weights["arc"] = arcs.reshape(-1, *arcs.shape[-2:]).double()
         lengths, sizes = lengths_of_checked(words), {"V": self.num_tags}
-        inputs = Given(weights, lengths, {"w": words}, sizes, checked=True, batched=bool(evidence))
+        inputs = TensorInputs(weights, lengths, {"w": words}, sizes, checked=True, batched=bool(evidence))
         fits = {log_weights[name].dtype for name in self._blocks} <= {torch.float32, torch.float64}
         return inputs if fits and self.program(evidence=bool(evidence)).fits(inputs) else None
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from pyrogram.charts.checks import checked_words
 from pyrogram.charts.trees import lengths_of
 from pyrogram.grammar import SentenceMultinomials, Weights, _ranges
-from pyrogram.recursion.run.on_tensors import Given, TensorProgram, fits_compiled
+from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram, fits_compiled
 from pyrogram.sentences import Sentences, words_of
 
 if TYPE_CHECKING:
@@ -94,9 +94,9 @@ class DMVSentenceMultinomials(SentenceMultinomials):
             "stop": rows["stop"].reshape(1, -1, 2, S, 2),
         }
 
-    def _given(self, tables: Mapping[str, Tensor], words: Tensor, pairs: Tensor) -> Given:
+    def _given(self, tables: Mapping[str, Tensor], words: Tensor, pairs: Tensor) -> TensorInputs:
         sizes = {"V": self.grammar.num_tags, "P": tables["stop"].shape[1]}
-        return Given(tables, lengths_of(words), {"w": words, "h": pairs}, sizes)
+        return TensorInputs(tables, lengths_of(words), {"w": words, "h": pairs}, sizes)
 
     def _numbers(self) -> int:
         return 10 * (self.words.shape[1] + 1) ** 2

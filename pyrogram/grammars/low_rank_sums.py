@@ -21,10 +21,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyrogram.recursion.emit.sentences import Numbers
+from pyrogram.recursion.emit.inputs import Numbers
 from pyrogram.recursion.rules.pages import recursion
 from pyrogram.recursion.rules.recursions import Recursion
-from pyrogram.recursion.run.on_tensors import Given, TensorProgram, tensor_program
+from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram, tensor_program
 
 from .recursive_sums import Sums
 
@@ -88,7 +88,7 @@ class RankSpaceProgram(TensorProgram):
     def torch_engine(self):  # type: ignore[no-untyped-def]
         return self._page.torch_engine
 
-    def log_values(self, inputs: Given) -> Tensor:
+    def log_values(self, inputs: TensorInputs) -> Tensor:
         if not self._is_shared(inputs):
             return super().log_values(inputs)
         reduced, _ = _with_few_words(inputs)
@@ -96,7 +96,7 @@ class RankSpaceProgram(TensorProgram):
 
     def log_counts(
         self,
-        inputs: Given,
+        inputs: TensorInputs,
         scale: Tensor | None = None,
         *,
         by_sentence: bool = False,
@@ -116,23 +116,23 @@ class RankSpaceProgram(TensorProgram):
         return log_z, {name: inputs.as_given(table) for name, table in grads.items()}
 
     @staticmethod
-    def _is_shared(inputs: Given) -> bool:
+    def _is_shared(inputs: TensorInputs) -> bool:
         tables = inputs.in_rows().weights.values()
         return len(inputs.lengths) > 0 and all(len(t) == 1 and t.dtype == inputs.dtype for t in tables)
 
-    def _in_rank_space(self, inputs: Given, tables: Sequence[Tensor]) -> Given:
+    def _in_rank_space(self, inputs: TensorInputs, tables: Sequence[Tensor]) -> TensorInputs:
         """The sentences with weights of ranks, from log weights by block."""
         logs = dict(zip(inputs.weights, (t[0] for t in tables), strict=True))
         sizes = {"R": logs["left"].shape[0], "V": logs["emission"].shape[-1]}
-        return Given(self._change(logs), inputs.lengths, inputs.words, sizes, batched=False)
+        return TensorInputs(self._change(logs), inputs.lengths, inputs.words, sizes, batched=False)
 
 
-def _with_few_words(inputs: Given) -> tuple[Given, Tensor]:
+def _with_few_words(inputs: TensorInputs) -> tuple[TensorInputs, Tensor]:
     """The sentences with the words that they have, and which ones these are."""
     (name, words), tables = *inputs.words.items(), dict(inputs.in_rows().weights)
     used, words = words.clamp_min(0).unique(return_inverse=True)
     tables["emission"] = tables["emission"].detach().index_select(-1, used)
-    return Given(tables, inputs.lengths, {name: words}), used
+    return TensorInputs(tables, inputs.lengths, {name: words}), used
 
 
 def log_product(a: Tensor, b: Tensor) -> Tensor:

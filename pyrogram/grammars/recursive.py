@@ -26,7 +26,7 @@ from pyrogram.recursion.rules.lowering import lower
 from pyrogram.recursion.rules.placed import placed
 from pyrogram.recursion.rules.recursions import Recursion
 from pyrogram.recursion.rules.traces import Traces
-from pyrogram.recursion.run.on_tensors import Given, TensorProgram, factors_of, fits_compiled
+from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram, factors_of, fits_compiled
 from pyrogram.sentences import Sentences, Structure, words_of
 
 from .recursive_collapsed import Plan, kept_numbers, numbers_of, sweeps
@@ -175,7 +175,7 @@ class RecursiveGrammar(Grammar):
 
     def summed(
         self, log_weights: Mapping[str, Tensor], words: Tensor, evidence: Mapping[str, Tensor]
-    ) -> tuple[TensorProgram, Given]:
+    ) -> tuple[TensorProgram, TensorInputs]:
         """The program that sums over derivations, and what it is run on.
 
         :param log_weights: shape ``(*batch, *block.shape)`` by block.
@@ -229,7 +229,7 @@ class RecursiveGrammar(Grammar):
 
     def _on(
         self, log_weights: Mapping[str, Tensor], words: Tensor | Sentences, *, per_sentence: bool = False
-    ) -> tuple[Given, torch.Size]:
+    ) -> tuple[TensorInputs, torch.Size]:
         """What programs are run on, and the batch shape; see :meth:`flat`."""
         words = checked_inputs(self, log_weights, words)
         if self.bias.parts:

@@ -26,8 +26,8 @@ from pyrogram.collapsed import (
 )
 from pyrogram.event_map import EventMap, first_events, multinomials_of
 from pyrogram.grammar import Block, Grammar
+from pyrogram.recursion.emit.inputs import Numbers
 from pyrogram.recursion.emit.sentence_events import CELL
-from pyrogram.recursion.emit.sentences import Numbers
 from pyrogram.recursion.run.on_tensors import factors_of
 from pyrogram.recursion.run.program import Program, longest_first
 from pyrogram.recursion.run.sweep_engine import UNCOUNTED, Corpus, SweepEngine

@@ -16,7 +16,7 @@ from pyrogram.recursion.emit.layout import WeightTable
 from pyrogram.recursion.rules.bonus import bonus_name, with_bonus
 from pyrogram.recursion.rules.placed import WordWeight
 from pyrogram.recursion.rules.recursions import Recursion
-from pyrogram.recursion.run.on_tensors import Given, TensorProgram, tensor_program
+from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram, tensor_program
 
 from .recursive_sizes import Fitted
 
@@ -57,20 +57,22 @@ class Sums:
         """By the names of factors: a recursion takes long to be told from others."""
         return {}
 
-    def given(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Given:
+    def given(self, log_weights: Mapping[str, Tensor], words: Tensor) -> TensorInputs:
         """What it computes on.
 
         :param log_weights: by block, shape ``(B, *shape)``, or ``(1, *shape)`` for all sentences alike.
         :param words: shape ``(B, n)``, padded with -1, known to be words.
         """
         rows = dict.fromkeys(self.fitted.words, words)
-        inputs = Given(log_weights, lengths_of(words), rows, self.fitted.sizes, self.fitted.lists, checked=True)
+        inputs = TensorInputs(log_weights, lengths_of(words), rows, self.fitted.sizes, self.fitted.lists, checked=True)
         if not self.places:
             return inputs
         scores = {place.name: place.scores(words, self.fitted.sizes, inputs.dtype) for place in self.places}
         return replace(inputs, weights={**log_weights, **scores})
 
-    def evident(self, inputs: Given, evidence: Mapping[str, Tensor], batch: torch.Size) -> tuple[TensorProgram, Given]:
+    def evident(
+        self, inputs: TensorInputs, evidence: Mapping[str, Tensor], batch: torch.Size
+    ) -> tuple[TensorProgram, TensorInputs]:
         """The program with factors, and what it is run on.
 
         :param inputs: the B sentences of a batch.
@@ -85,7 +87,7 @@ class Sums:
             weights[bonus_name(name)] = bonus.to(inputs.dtype).expand(*batch, *shape).reshape(B, *shape)
         return program, replace(inputs, weights=weights) if evidence else inputs
 
-    def checked(self, inputs: Given, evidence: Mapping[str, Tensor]) -> TensorProgram:
+    def checked(self, inputs: TensorInputs, evidence: Mapping[str, Tensor]) -> TensorProgram:
         """The program with factors of these shapes.
 
         :raises ValueError: see :meth:`evident`.
@@ -100,7 +102,7 @@ class Sums:
         return program
 
     def item_counts(
-        self, inputs: Given, names: Sequence[str], evidence: Mapping[str, Tensor], batch: torch.Size
+        self, inputs: TensorInputs, names: Sequence[str], evidence: Mapping[str, Tensor], batch: torch.Size
     ) -> dict[str, Tensor]:
         """How often items are expected in a derivation, by name, shape ``(*batch, n + 1, ..., *sizes)``.
 
@@ -121,7 +123,7 @@ class Sums:
         (table,) = (w for w in self.with_factors([name]).program.tables if w.name == bonus_name(name))
         return table.num_positions, self._sizes(table)
 
-    def _shapes(self, program: TensorProgram, inputs: Given) -> dict[str, torch.Size]:
+    def _shapes(self, program: TensorProgram, inputs: TensorInputs) -> dict[str, torch.Size]:
         """Of the tables of one sentence."""
         n = max([1, *(w.shape[-1] for w in inputs.words.values())])
         return {w.name: torch.Size([n + 1] * w.num_positions + [*self._sizes(w)]) for w in program.program.tables}

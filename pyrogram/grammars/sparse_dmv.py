@@ -30,7 +30,7 @@ from pyrogram.grammar import (
 from pyrogram.printable import plural
 from pyrogram.random_state import seeded
 from pyrogram.recursion.emit.sentence_events import FewEvents
-from pyrogram.recursion.run.on_tensors import Given, TensorProgram, fits_compiled
+from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram, fits_compiled
 from pyrogram.sentences import Sentences, digest_of
 
 from .dmv import DMV
@@ -181,7 +181,7 @@ class SparseDMV(DMV):
         rows[of_pairs] = V + event
         return rows
 
-    def _given_arcs(self, flat: Tensor, stop: Tensor, arcs: Arcs, bonus: Tensor | None) -> Given:
+    def _given_arcs(self, flat: Tensor, stop: Tensor, arcs: Arcs, bonus: Tensor | None) -> TensorInputs:
         """
         :param flat: log weights of the root, of attachments, and of nothing.
         :param bonus: log factors of the arcs of all sentences.
@@ -192,7 +192,7 @@ class SparseDMV(DMV):
             if more is not None:
                 table = table + (more[..., None] if self.attachments.num_valences > 1 else more)
         weights = {"arc": table, "stop": stop}
-        return Given(weights, lengths_of(arcs.words), {"w": arcs.words}, {"V": self.num_tags})
+        return TensorInputs(weights, lengths_of(arcs.words), {"w": arcs.words}, {"V": self.num_tags})
 
     def _doubles(self, log_weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Log weights of what is one arc, and of stops; sums over a corpus want float64."""

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recursions: dynamic programs over sentences, written as in a paper."""
 
-from pyrogram.recursion.emit.sentences import Sentences
+from pyrogram.recursion.emit.inputs import Inputs
 from pyrogram.recursion.rules.charts import Chart
 from pyrogram.recursion.rules.interpreter import Best, Derivations, Entropy, Grounded, Reals, Semiring
 from pyrogram.recursion.rules.language import InvalidRecursion
@@ -17,12 +17,12 @@ __all__ = [
     "Derivations",
     "Entropy",
     "Grounded",
+    "Inputs",
     "InvalidRecursion",
     "Program",
     "Reals",
     "Recursion",
     "Semiring",
-    "Sentences",
     "TorchEngine",
     "recursion",
 ]

@@ -14,7 +14,7 @@ import numpy as np
 from pages import Page
 
 from pyrogram.recursion import Derivations, Grounded, Reals, Recursion, Semiring
-from pyrogram.recursion.emit.sentences import Sentences
+from pyrogram.recursion.emit.inputs import Inputs
 from pyrogram.recursion.rules.interpreter import Key
 from pyrogram.recursion.rules.language import Word
 
@@ -71,7 +71,7 @@ def random_sentences(
     shared: bool | None = None,
     dtype: str = "float64",
     spread: float = 1.0,
-) -> Sentences:
+) -> Inputs:
     """Random words and log weights.
 
     :param shared: one table for all sentences, or one for each; by default one for all if it is not over positions.
@@ -87,20 +87,20 @@ def random_sentences(
     names = {x.words for f in refs for x in f.symbols if isinstance(x, Word)}
     words = {name: rng.integers(0, page.vocabulary, (B, n)) for name in sorted(names)}
     lists = {name: np.array(column) for name, column in page.lists.items()}
-    return Sentences(np.array(lengths), weights, words, sizes_of, lists)
+    return Inputs(np.array(lengths), weights, words, sizes_of, lists)
 
 
-def grounded(page: Page, recursion: Recursion, given: Sentences, b: int) -> Grounded:
+def grounded(page: Page, recursion: Recursion, given: Inputs, b: int) -> Grounded:
     words = {name: table[b] for name, table in given.words.items()}
     return Grounded(recursion, int(given.lengths[b]), sizes=given.sizes, lists=page.lists, words=words)
 
 
-def weights_of(given: Sentences, b: int) -> dict[str, Array]:
+def weights_of(given: Inputs, b: int) -> dict[str, Array]:
     """Log weights of one sentence."""
     return {name: table[b if len(table) > 1 else 0].astype(np.float64) for name, table in given.weights.items()}
 
 
-def listed(page: Page, recursion: Recursion, given: Sentences) -> list[Listed]:
+def listed(page: Page, recursion: Recursion, given: Inputs) -> list[Listed]:
     """All derivations of all sentences."""
     found = []
     for b in range(len(given.lengths)):
@@ -113,7 +113,7 @@ def listed(page: Page, recursion: Recursion, given: Sentences) -> list[Listed]:
     return found
 
 
-def expected_counts(given: Sentences, truth: list[Listed], scale: Array | None = None) -> dict[str, Array]:
+def expected_counts(given: Inputs, truth: list[Listed], scale: Array | None = None) -> dict[str, Array]:
     counts = {name: np.zeros(table.shape) for name, table in given.weights.items()}
     for b, one in enumerate(truth):
         one.add_counts(counts, b, 1.0 if scale is None else float(scale[b]))
@@ -124,7 +124,7 @@ def expected_counts(given: Sentences, truth: list[Listed], scale: Array | None =
 class Trace:
     """Numbers of the elements of tables of weights, as derivations are written with, and back."""
 
-    given: Sentences
+    given: Inputs
 
     def __post_init__(self) -> None:
         self.shapes = {name: table.shape[1:] for name, table in self.given.weights.items()}
@@ -166,7 +166,7 @@ class ExpectedCounts(Semiring[Any]):
         return value, {key: value}
 
 
-def summed(page: Page, recursion: Recursion, given: Sentences) -> tuple[Array, dict[str, Array], list[float]]:
+def summed(page: Page, recursion: Recursion, given: Inputs) -> tuple[Array, dict[str, Array], list[float]]:
     """Log Z, expected counts and numbers of derivations, where these are too many for a list."""
     log_z, numbers = [], []
     counts = {name: np.zeros(table.shape) for name, table in given.weights.items()}
@@ -205,7 +205,7 @@ class LogCounts(Semiring[Any]):
         return self.zero if value == -math.inf else (value, {key: 1.0})
 
 
-def in_logarithms(page: Page, recursion: Recursion, given: Sentences) -> tuple[Array, dict[str, Array]]:
+def in_logarithms(page: Page, recursion: Recursion, given: Inputs) -> tuple[Array, dict[str, Array]]:
     """Log Z and expected counts of weights of any size."""
     log_z, counts = [], {name: np.zeros(table.shape) for name, table in given.weights.items()}
     for b in range(len(given.lengths)):

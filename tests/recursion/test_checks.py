@@ -17,12 +17,12 @@ from pages import PAGES, RULES, Page, hmm, pcfg_rules, projective
 
 from pyrogram.charts.spans import span_trees
 from pyrogram.recursion import InvalidRecursion
-from pyrogram.recursion.emit.sentences import Sentences
+from pyrogram.recursion.emit.inputs import Inputs
 from pyrogram.recursion.run.device_engine import DeviceEngine
 from pyrogram.recursion.run.engine import LanesEngine, fits_lanes
-from pyrogram.recursion.run.given import Given
 from pyrogram.recursion.run.program import Program
 from pyrogram.recursion.run.scalar_engine import ScalarEngine
+from pyrogram.recursion.run.tensor_inputs import TensorInputs
 from pyrogram.recursion.torch.engine import TorchEngine
 
 PAGE = next(page for page in PAGES if page.name == "pcfg_rules")
@@ -33,7 +33,7 @@ def engine() -> ScalarEngine:
     return ScalarEngine(pcfg_rules())
 
 
-def changed(**what: Any) -> Sentences:
+def changed(**what: Any) -> Inputs:
     given = random_sentences(PAGE, pcfg_rules(), [2, 3], np.random.default_rng(0))
     return dataclasses.replace(given, **what)
 
@@ -110,7 +110,7 @@ def test_padding_may_be_anything(engine: ScalarEngine) -> None:
 def test_tables_over_positions_reach_to_the_last(engine: ScalarEngine) -> None:
     lanes = LanesEngine(projective())
     for table in (np.zeros((1, 4, 3)), np.zeros((1, 3, 4))):
-        given = Sentences(np.array([3, 2]), {"arc": table}, {}, {}, {})
+        given = Inputs(np.array([3, 2]), {"arc": table}, {}, {}, {})
         with pytest.raises(InvalidRecursion, match=r"and \(1 or 2, 4 or more, 4 or more\) is wanted"):
             lanes.log_counts(given, np.array([0, 1]))
 
@@ -168,7 +168,9 @@ def test_tables_need_only_the_positions_that_rules_speak_of(page: Page) -> None:
         by_torch = TorchEngine(made).marginals(weights, *rest, own.sizes)
         found.append((by_torch[0].numpy(), {key: t.numpy() for key, t in by_torch[1].items()}))
         if fits_lanes(made):
-            of_device = DeviceEngine(made, "float64", fake_launcher()).log_counts(Given(weights, *rest, own.sizes))
+            of_device = DeviceEngine(made, "float64", fake_launcher()).log_counts(
+                TensorInputs(weights, *rest, own.sizes)
+            )
             found.append((of_device[0].numpy(), {key: t.numpy() for key, t in of_device[1].items()}))
         for values, posteriors in found:
             np.testing.assert_allclose(values, log_z, rtol=1e-11)

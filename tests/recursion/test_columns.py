@@ -14,7 +14,7 @@ from pages import Page
 
 from pyrogram.recursion import InvalidRecursion, recursion
 from pyrogram.recursion.emit.gauge import rules_of_words
-from pyrogram.recursion.emit.sentences import Sentences
+from pyrogram.recursion.emit.inputs import Inputs
 from pyrogram.recursion.run.engine import LanesEngine, fits_lanes
 from pyrogram.recursion.run.program import Program
 from pyrogram.recursion.run.scalar_engine import ScalarEngine
@@ -151,7 +151,7 @@ def test_what_is_flushed_to_zero_and_grows_later(
     tables = dict(initial=initial, transition=transition, emission=emission, final=final)
     weights = {name: np.array([table], np.float64) * np.log(2.0) for name, table in tables.items()}
     weights = {name: np.nan_to_num(table, nan=-np.inf, neginf=-np.inf) for name, table in weights.items()}
-    given = Sentences(np.array([n]), weights, {"w": np.array([words])}, {"W": 2}, {})
+    given = Inputs(np.array([n]), weights, {"w": np.array([words])}, {"W": 2}, {})
     exact, counts = ScalarEngine(made).log_counts(given)
     program = Program(made)
     np.testing.assert_allclose(program.log_counts(given, counts=False)[0], exact, rtol=1e-12)

@@ -15,7 +15,7 @@ from pages import PAGES, Page
 from test_program import TREES, sentences
 
 from pyrogram.recursion import recursion
-from pyrogram.recursion.emit.sentences import Sentences
+from pyrogram.recursion.emit.inputs import Inputs
 from pyrogram.recursion.run.engine import LanesEngine
 from pyrogram.recursion.run.program import Program
 from pyrogram.recursion.run.scalar_engine import ScalarEngine
@@ -27,14 +27,14 @@ LENGTHS = [4, 1, 3, 2, 3, 4, 4, 2, 1, 1, 3]
 WIDTH = 60
 
 
-def below_one(given: Sentences) -> Sentences:
+def below_one(given: Inputs) -> Inputs:
     """Weights that are probabilities."""
     for table in given.weights.values():
         table -= table.max()
     return given
 
 
-def check_rows(given: Sentences, truth: list[Any], scores: Any, rows: Any) -> None:
+def check_rows(given: Inputs, truth: list[Any], scores: Any, rows: Any) -> None:
     for b, one in enumerate(truth):
         np.testing.assert_allclose(scores[0, b], np.max(one.scores, initial=-np.inf), rtol=1e-12)
         uses = Trace(given).uses(rows[0, b])
@@ -198,7 +198,7 @@ def one_column_of_two_items(p: Any) -> None:
 def test_rows_of_one_column_for_two_items() -> None:
     rng = np.random.default_rng(0)
     weights = {name: rng.normal(size=(1, size)) for name, size in (("f", 5), ("g", 5), ("h", 7))}
-    given = Sentences(np.array([3] * 4), weights, {}, {"R": 5, "N": 7}, {"A": np.array([1, 0, 1, 0, 1])})
+    given = Inputs(np.array([3] * 4), weights, {}, {"R": 5, "N": 7}, {"A": np.array([1, 0, 1, 0, 1])})
     program, trace = Program(one_column_of_two_items()), {"f": (0, 1), "h": (5, 1), "g": (12, 1)}
     first = np.concatenate([weights["f"][0], weights["h"][0]])
     pairs = {(a, 12 + b): first[a] + weights["g"][0, b] for a in range(12) for b in range(5)}

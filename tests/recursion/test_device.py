@@ -23,10 +23,10 @@ from pyrogram.recursion.code import kernels, objects
 from pyrogram.recursion.code.expressions import Array, Name, log
 from pyrogram.recursion.code.statements import Code, Function
 from pyrogram.recursion.emit import threads
-from pyrogram.recursion.emit.sentences import Sentences
+from pyrogram.recursion.emit.inputs import Inputs
 from pyrogram.recursion.run.device_engine import DeviceEngine
 from pyrogram.recursion.run.engine import LanesEngine, fits_lanes, plain_tables
-from pyrogram.recursion.run.given import Given
+from pyrogram.recursion.run.tensor_inputs import TensorInputs
 
 
 def _products_and_alone(p: Any) -> None:
@@ -66,10 +66,10 @@ def nan_in_fresh_memory() -> Iterator[None]:
     torch.use_deterministic_algorithms(False)
 
 
-def tensors(given: Sentences) -> Given:
+def tensors(given: Inputs) -> TensorInputs:
     weights = {name: torch.from_numpy(np.ascontiguousarray(table)) for name, table in given.weights.items()}
     words = {name: torch.from_numpy(w) for name, w in given.words.items()}
-    return Given(weights, torch.from_numpy(given.lengths), words, given.sizes, given.lists)
+    return TensorInputs(weights, torch.from_numpy(given.lengths), words, given.sizes, given.lists)
 
 
 @pytest.mark.one_in(40)

@@ -23,7 +23,7 @@ from pyrogram.charts.projective import first_order
 from pyrogram.charts.sibling import second_order
 from pyrogram.recursion import InvalidRecursion, recursion
 from pyrogram.recursion.code import objects
-from pyrogram.recursion.emit.sentences import Sentences
+from pyrogram.recursion.emit.inputs import Inputs
 from pyrogram.recursion.run.program import Program
 
 Array = Any
@@ -50,7 +50,7 @@ def in_lanes(seeds: range) -> list[Page]:
     return [page for page in found if Program(page.make()).in_many]
 
 
-def of_kind(page: Page, kind: str, seed: int, dtype: str = "float64") -> Sentences:
+def of_kind(page: Page, kind: str, seed: int, dtype: str = "float64") -> Inputs:
     rng = np.random.default_rng(seed)
     given = random_sentences(page, page.make(), LENGTHS, rng, shared=False)
     return replace(given, weights={name: KINDS[kind](x, rng).astype(dtype) for name, x in given.weights.items()})
@@ -218,7 +218,7 @@ def two_that_meet(p: Any) -> None:
 def test_two_small_items_that_meet() -> None:
     c = np.log(2.0) * 50 * np.array([0, *[-1] * 11, *[1] * 11])
     weights = {"b": np.zeros((1, 23)), "c": c[None]}
-    log_z, counts = Program(two_that_meet()).log_counts(Sentences(np.array([22]), weights, {}, {}, {}))
+    log_z, counts = Program(two_that_meet()).log_counts(Inputs(np.array([22]), weights, {}, {}, {}))
     np.testing.assert_allclose(log_z, np.log(2.0), rtol=1e-12)
     np.testing.assert_allclose(counts["b"][0, 1:], 0.5, rtol=1e-12)
     np.testing.assert_allclose(counts["c"][0, 1:], 1.0, rtol=1e-12)
@@ -243,7 +243,7 @@ def a_zero_beside_a_large_sum(p: Any) -> None:
 def test_a_zero_beside_a_large_sum() -> None:
     up = np.full((1, 9), 50 * np.log(2.0))
     weights = {"u": up, "d": -up, "e": np.zeros((1, 9, 2)), "w": np.full((1, 9, 2), -np.inf)}
-    log_z, counts = Program(a_zero_beside_a_large_sum()).log_counts(Sentences(np.array([8]), weights, {}, {}, {}))
+    log_z, counts = Program(a_zero_beside_a_large_sum()).log_counts(Inputs(np.array([8]), weights, {}, {}, {}))
     np.testing.assert_allclose(log_z, -399 * np.log(2.0), rtol=1e-12)
     np.testing.assert_allclose(counts["d"][0, 1:], 1.0, rtol=1e-12)
     assert not counts["u"].any() and not counts["e"].any() and not counts["w"].any()
@@ -267,7 +267,7 @@ def test_a_sum_that_a_zero_shares(zero: str) -> None:
     n = 4
     weights = {name: np.zeros((1, n + 1, n + 1)) for name in "uv"} | {"a": np.full((1, n + 1), 3000.0)}
     weights[zero] -= np.inf
-    log_z, counts = Program(a_sum_that_a_zero_shares()).log_counts(Sentences(np.array([n]), weights, {}, {}, {}))
+    log_z, counts = Program(a_sum_that_a_zero_shares()).log_counts(Inputs(np.array([n]), weights, {}, {}, {}))
     np.testing.assert_allclose(log_z, n * 3000.0 + np.log(5.0), rtol=1e-12)  # five trees of four leaves
     np.testing.assert_allclose(counts["a"][0, 1:], 1.0, rtol=1e-12)
     assert not counts[zero].any()
@@ -299,9 +299,7 @@ def zeros_among_large_items(p: Any, size: int = 0) -> None:
 def test_zeros_among_large_items(size: int) -> None:
     up = np.full((1, 9), 50 * np.log(2.0))
     weights = {"u": up, "d": -up, "w": np.full((1, 9), -np.inf)}
-    log_z, counts = Program(zeros_among_large_items(size=size)).log_counts(
-        Sentences(np.array([8]), weights, {}, {}, {})
-    )
+    log_z, counts = Program(zeros_among_large_items(size=size)).log_counts(Inputs(np.array([8]), weights, {}, {}, {}))
     np.testing.assert_allclose(log_z, np.log(max(1, size)) - 400 * np.log(2.0), rtol=1e-12)
     np.testing.assert_allclose(counts["d"][0, 1:], 1.0, rtol=1e-12)
     assert not counts["u"].any() and not counts["w"].any()
@@ -327,7 +325,7 @@ def test_what_goes_down_comes_up_again(page: Any, steps: list[int]) -> None:
     weights = {"b": np.zeros((1, 9)), "c": log[None]}
     if page is two_states:
         weights = {"w": np.stack([np.zeros(9), log], -1)[None]}
-    log_z, counts = Program(page()).log_counts(Sentences(np.array([8]), weights, {}, {}, {}))
+    log_z, counts = Program(page()).log_counts(Inputs(np.array([8]), weights, {}, {}, {}))
     np.testing.assert_allclose(log_z, np.log(2.0), rtol=1e-12)
     for table in counts.values():
         np.testing.assert_allclose(table[:, 1:], 0.5, rtol=1e-12)
@@ -368,7 +366,7 @@ def test_long_sentences_have_no_bounds() -> None:
     made, n = first_order(), 120
     arcs = np.full((2, n + 1, n + 1), -np.inf)
     arcs[:, np.arange(n), np.arange(1, n + 1)] = -500.0 * np.random.default_rng(0).random((2, n))
-    given = Sentences(np.array([n, n - 20]), {"arc": arcs}, {}, {}, {})
+    given = Inputs(np.array([n, n - 20]), {"arc": arcs}, {}, {}, {})
     for dtype, tolerance in (("float64", 1e-13), ("float32", 1e-5)):
         own = replace(given, weights={"arc": arcs.astype(dtype)})
         log_z, counts = Program(made).log_counts(own)

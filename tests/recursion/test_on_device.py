@@ -16,7 +16,7 @@ from pyrogram.charts import dmv, projective
 from pyrogram.recursion.run import on_tensors
 from pyrogram.recursion.run.launching import Launcher
 
-ARRAYS = on_tensors.Given.arrays
+ARRAYS = on_tensors.TensorInputs.arrays
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +30,7 @@ def nan_in_fresh_memory() -> Iterator[None]:
 def device(monkeypatch: pytest.MonkeyPatch) -> Launcher:
     """A device for whatever is on the CPU, which compiled code never sees."""
     launcher = kernels_on("cpu", monkeypatch)
-    monkeypatch.setattr(on_tensors.Given, "arrays", None)
+    monkeypatch.setattr(on_tensors.TensorInputs, "arrays", None)
     return launcher
 
 
@@ -109,7 +109,7 @@ def test_sentences_without_derivations_and_with_nan(device: Launcher, monkeypatc
     assert log_z[0] == -torch.inf and by_arcs[0].eq(0).all()
     assert log_z[1].isnan() and by_arcs[1].isnan().any()
     assert log_z[2:].isfinite().all() and by_arcs[2:].isfinite().all()
-    monkeypatch.setattr(on_tensors.Given, "arrays", ARRAYS)
+    monkeypatch.setattr(on_tensors.TensorInputs, "arrays", ARRAYS)
     with pytest.raises(ValueError, match="scores of sentence 1 must be numbers"):
         projective.sample(arcs[1:, ..., :1].flip(0)[1:], None, lengths[1:].flip(0)[1:])
 
@@ -121,7 +121,7 @@ def test_tables_that_sentences_share_have_summed_counts(device: Launcher) -> Non
     root, attach = torch.randn(V).log_softmax(-1), torch.randn(V, 2, V).log_softmax(-1)
     stop = torch.randn(V, 2, 2, 2).log_softmax(-1)
     tables = {"root": root[None], "attach": attach[None], "stop": stop[None]}
-    given = on_tensors.Given(tables, lengths, {"w": words}, {}, {})
+    given = on_tensors.TensorInputs(tables, lengths, {"w": words}, {}, {})
     log_z, counts = dmv.program(valence_attach=False).marginals(given)
     arcs, stops = dmv.scores(root, attach, stop, words)
     truth = enumerated(arcs, stops, lengths)

@@ -10,7 +10,7 @@ from pyrogram.charts.dmv import dmv
 from pyrogram.charts.hmm import chain
 from pyrogram.charts.projective import first_order
 from pyrogram.recursion import recursion
-from pyrogram.recursion.emit.sentences import Sentences
+from pyrogram.recursion.emit.inputs import Inputs
 from pyrogram.recursion.rules.bounds import Bounds
 from pyrogram.recursion.rules.products import with_given, with_products
 from pyrogram.recursion.run.program import Program
@@ -125,7 +125,7 @@ def test_products_of_three_with_offsets() -> None:
 
     for dtype in (np.float64, np.float32):
         given = {name: np.log(t)[None].astype(dtype) for name, t in tables.items()}
-        sentences = Sentences(np.array([n]), given, {"w": np.array([words])}, {"V": V}, {})
+        sentences = Inputs(np.array([n]), given, {"w": np.array([words])}, {"V": V}, {})
         program = Program(made)
         assert program.in_many
         found, counts = program.log_counts(sentences)

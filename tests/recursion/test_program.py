@@ -16,7 +16,7 @@ from pages import PAGES, Page, dmv_words, projective, several_roots, siblings
 from pyrogram.charts.projective import first_order
 from pyrogram.charts.sibling import second_order
 from pyrogram.recursion import Recursion, recursion
-from pyrogram.recursion.emit.sentences import Sentences
+from pyrogram.recursion.emit.inputs import Inputs
 from pyrogram.recursion.run import engine
 from pyrogram.recursion.run.engine import LanesEngine
 from pyrogram.recursion.run.program import Program
@@ -74,7 +74,7 @@ TREES = {
 TOLERANCE = {"float64": 1e-11, "float32": 2e-5}
 
 
-def sentences(made: Recursion, lengths: list[int], dtype: str, sigma: float, width: int | None = None) -> Sentences:
+def sentences(made: Recursion, lengths: list[int], dtype: str, sigma: float, width: int | None = None) -> Inputs:
     """Random log weights; tables with positions for each sentence, others for all."""
     rng = np.random.default_rng(0)
     engine = ScalarEngine(made)
@@ -83,13 +83,13 @@ def sentences(made: Recursion, lengths: list[int], dtype: str, sigma: float, wid
         axes = (n + 1,) * w.num_positions + tuple(s if isinstance(s, int) else 3 for s in w.sizes)
         weights[w.name] = (sigma * rng.normal(size=(len(lengths) if w.num_positions else 1, *axes))).astype(dtype)
     words = {name: rng.integers(0, 3, (len(lengths), n)) for name in engine.layout.words}
-    return Sentences(np.array(lengths), weights, words, {"T": 3}, {})
+    return Inputs(np.array(lengths), weights, words, {"T": 3}, {})
 
 
-def in_logs(made: Recursion, given: Sentences, scale: Any = None) -> tuple[Any, dict[str, Any]]:
+def in_logs(made: Recursion, given: Inputs, scale: Any = None) -> tuple[Any, dict[str, Any]]:
     """By the engine in logarithms, in float64."""
     weights = {name: table.astype("float64") for name, table in given.weights.items()}
-    exact = Sentences(given.lengths, weights, given.words, given.sizes, given.lists)
+    exact = Inputs(given.lengths, weights, given.words, given.sizes, given.lists)
     return ScalarEngine(made).log_counts(exact, scale=scale)
 
 
@@ -184,7 +184,7 @@ def test_lanes_of_float64_read_float32(name: str, lengths: list[int]) -> None:
     """The same numbers as from a copy in float64, to the last bit."""
     made = TREES[name]()
     given = sentences(made, lengths, "float32", 1.0)
-    wide = Sentences(
+    wide = Inputs(
         given.lengths,
         {k: w.astype(np.float64) for k, w in given.weights.items()},
         given.words,
@@ -205,7 +205,7 @@ def test_whole_rows_of_tables_that_sentences_share(name: str) -> None:
     made = TREES[name]()
     given = sentences(made, [9] * 17, "float64", 1.0)
     shared = {key: table[:1] for key, table in given.weights.items()}
-    given = Sentences(given.lengths, shared, given.words, given.sizes, given.lists)
+    given = Inputs(given.lengths, shared, given.words, given.sizes, given.lists)
     compare(Program(made).log_counts(given), in_logs(made, given), 1e-11)
 
 
@@ -251,7 +251,7 @@ def test_numbers_do_not_depend_on_threads(name: str) -> None:
 
 def test_no_sentences() -> None:
     made = projective()
-    log_z, counts = Program(made).log_counts(Sentences(np.zeros(0, np.int64), {"arc": np.zeros((0, 4, 4))}, {}, {}, {}))
+    log_z, counts = Program(made).log_counts(Inputs(np.zeros(0, np.int64), {"arc": np.zeros((0, 4, 4))}, {}, {}, {}))
     assert log_z.shape == (0,) and counts["arc"].shape == (0, 4, 4)
 
 
@@ -262,7 +262,7 @@ def test_one_sentence_with_weights_of_all_magnitudes() -> None:
     arc[0, 0, 1:, 0] = 345.0, -230.0
     arc[0, 1, 2, 0] = 516.0
     stop[0, 1, 0, 0] = -299.0
-    given = Sentences(np.array([2]), {"arc": arc, "stop": stop}, {}, {}, {})
+    given = Inputs(np.array([2]), {"arc": arc, "stop": stop}, {}, {}, {})
     compare(Program(made).log_counts(given), in_logs(made, given), 1e-9)
 
 
@@ -305,9 +305,9 @@ def test_a_sentence_that_is_no_number_spoils_no_later_one(of_one_call: bool) -> 
         Z[()] += C[1, p.n]
 
     engine, order = LanesEngine(recursion(page)()), np.arange(16)
-    given = Sentences(np.repeat([17, 16], 8), {"one": np.random.default_rng(0).normal(size=(16, 18))}, {}, {}, {})
+    given = Inputs(np.repeat([17, 16], 8), {"one": np.random.default_rng(0).normal(size=(16, 18))}, {}, {}, {})
     expected, _ = engine.log_counts(given, order)
-    spoilt = Sentences(given.lengths, {"one": given.weights["one"].copy()}, {}, {}, {})
+    spoilt = Inputs(given.lengths, {"one": given.weights["one"].copy()}, {}, {}, {})
     spoilt.weights["one"][0] = np.nan
     found, _ = engine.log_counts(spoilt, order)
     if not of_one_call:
@@ -323,7 +323,7 @@ def test_counts_are_not_added_to_tables_of_another_type() -> None:
         Program(made).log_counts(given, into=into)
 
 
-def as_constant(given: Sentences, name: str) -> Sentences:
+def as_constant(given: Inputs, name: str) -> Inputs:
     """A table as numbers that nobody counts."""
     numbers = np.exp(given.weights[name])
     return given.with_constants({name: numbers})

@@ -17,7 +17,7 @@ from random_recursions import LISTS, SIZES, random_recursions
 from test_corners import CORNERS
 
 from pyrogram.recursion import InvalidRecursion, Recursion, recursion
-from pyrogram.recursion.emit.sentences import Sentences
+from pyrogram.recursion.emit.inputs import Inputs
 from pyrogram.recursion.run.engine import LanesEngine, fits_lanes, plain_tables
 from pyrogram.recursion.run.scalar_engine import ScalarEngine
 
@@ -104,10 +104,10 @@ def test_corners_without_symbols(page: Callable[[Any], None]) -> None:
     check_plain(Page(page.__name__, recursion(page), SIZES, LISTS))
 
 
-def of_kinds(made: Recursion, given: Sentences) -> Iterator[tuple[dict[str, bool], Sentences]]:
+def of_kinds(made: Recursion, given: Inputs) -> Iterator[tuple[dict[str, bool], Inputs]]:
     """Weights in logarithms; shared ones of symbols alone as numbers; all as numbers, if all are shared."""
 
-    def with_numbers(names: Iterable[str]) -> Sentences:
+    def with_numbers(names: Iterable[str]) -> Inputs:
         return replace(given, weights={**given.weights, **{name: np.exp(given.weights[name]) for name in names}})
 
     yield {}, given

@@ -25,7 +25,7 @@ from enumeration import (
 from pages import PAGES, Page, hmm, pcfg_rules, projective
 
 from pyrogram.recursion import Recursion
-from pyrogram.recursion.emit.sentences import Sentences
+from pyrogram.recursion.emit.inputs import Inputs
 from pyrogram.recursion.run.scalar_engine import ScalarEngine
 
 LENGTHS = [4, 1, 3, 2, 3]
@@ -37,7 +37,7 @@ class Compiled:
     recursion: Recursion
     engine: ScalarEngine
 
-    def random(self, lengths: list[int] = LENGTHS, **options: Any) -> tuple[Sentences, list[Listed]]:
+    def random(self, lengths: list[int] = LENGTHS, **options: Any) -> tuple[Inputs, list[Listed]]:
         given = random_sentences(self.page, self.recursion, lengths, np.random.default_rng(1), **options)
         return given, listed(self.page, self.recursion, given)
 
@@ -49,7 +49,7 @@ def compiled(request: pytest.FixtureRequest) -> Iterator[Compiled]:
 
 
 def check_log_counts(
-    engine: ScalarEngine, given: Sentences, truth: list[Listed], *, scale: Any = None, atol: float = 1e-11
+    engine: ScalarEngine, given: Inputs, truth: list[Listed], *, scale: Any = None, atol: float = 1e-11
 ) -> None:
     log_z, counts = engine.log_counts(given, scale=scale)
     np.testing.assert_allclose(log_z, [one.log_z for one in truth], rtol=atol, atol=atol)
@@ -85,7 +85,7 @@ def test_weights_of_any_strides(compiled: Compiled) -> None:
     """A transposed table and one that a stride of zero repeats are read as they are."""
     given, truth = compiled.random()
     turned = {name: np.asfortranarray(table) for name, table in given.weights.items()}
-    check_log_counts(compiled.engine, Sentences(given.lengths, turned, given.words, given.sizes, given.lists), truth)
+    check_log_counts(compiled.engine, Inputs(given.lengths, turned, given.words, given.sizes, given.lists), truth)
 
 
 @pytest.mark.one_in(16)
@@ -252,7 +252,7 @@ def forward(initial: Any, transition: Any, emission: Any, final: Any, words: Any
 
 def test_a_long_sentence_of_trees() -> None:
     arc = 3.0 * np.random.default_rng(6).normal(size=(1, 61, 61))
-    log_z, counts = ScalarEngine(projective()).log_counts(Sentences(np.array([60]), {"arc": arc}, {}, {}, {}))
+    log_z, counts = ScalarEngine(projective()).log_counts(Inputs(np.array([60]), {"arc": arc}, {}, {}, {}))
     np.testing.assert_allclose(log_z, [eisner(arc[0])], rtol=1e-13)
     table = counts["arc"][0]
     np.testing.assert_allclose(table[:, 1:].sum(0), np.ones(60))  # every word has one head
@@ -271,7 +271,7 @@ def test_a_long_sentence_of_a_hidden_markov_model() -> None:
     weights = dict(initial=(K,), final=(K,), transition=(K, K), emission=(K, W))
     logs = {name: rng.normal(size=(1, *shape)) for name, shape in weights.items()}
     words = rng.integers(0, W, (1, n))
-    given = Sentences(np.array([n]), logs, {"w": words}, dict(K=K, W=W), {})
+    given = Inputs(np.array([n]), logs, {"w": words}, dict(K=K, W=W), {})
     log_z, counts = ScalarEngine(hmm()).log_counts(given)
     one = {name: table[0] for name, table in logs.items()}
     np.testing.assert_allclose(log_z, [forward(**one, words=words[0])], rtol=1e-13)

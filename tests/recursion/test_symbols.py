@@ -18,7 +18,7 @@ from pyrogram.recursion import InvalidRecursion, Recursion, recursion
 from pyrogram.recursion.code import objects
 from pyrogram.recursion.code.registers import tile_of_sums
 from pyrogram.recursion.emit.gauge import rules_of_words
-from pyrogram.recursion.emit.sentences import Sentences
+from pyrogram.recursion.emit.inputs import Inputs
 from pyrogram.recursion.run.engine import LanesEngine, fits_lanes
 from pyrogram.recursion.run.program import Program
 from pyrogram.recursion.run.scalar_engine import ScalarEngine
@@ -27,12 +27,12 @@ TOLERANCE = {"float64": 1e-10, "float32": 3e-4}
 WITH_SYMBOLS = [page for page in PAGES if LanesEngine(page.make()).has_symbols and Program(page.make()).in_many]
 
 
-def in_reals(given: Sentences, dtype: str) -> Sentences:
+def in_reals(given: Inputs, dtype: str) -> Inputs:
     with np.errstate(over="ignore"):
         return replace(given, weights={name: np.exp(table).astype(dtype) for name, table in given.weights.items()})
 
 
-def runs(made: Recursion, given: Sentences, dtype: str, **options: Any) -> list[tuple[Any, dict[str, Any]]]:
+def runs(made: Recursion, given: Inputs, dtype: str, **options: Any) -> list[tuple[Any, dict[str, Any]]]:
     """Weights by sentence, in logarithms, and those that all share, as numbers."""
     order = np.argsort(-given.lengths, kind="stable")
     logs = replace(given, weights={name: table.astype(dtype) for name, table in given.weights.items()})
@@ -98,7 +98,7 @@ def test_numbers_of_symbols_that_are_no_whole_tiles(size: int) -> None:
     lengths = np.array([6, 3, 5, 1, 2, 4, 7, 7, 9, 8])
     shapes = {"lexicon": (1, 3, size, 2), "rule": (1, size, 2, size), "start": (1, 2)}
     weights = {name: rng.normal(size=shape) - 1.0 for name, shape in shapes.items()}
-    given = Sentences(lengths, weights, {"w": rng.integers(0, 3, (10, 9))}, {"V": 3}, {})
+    given = Inputs(lengths, weights, {"w": rng.integers(0, 3, (10, 9))}, {"V": 3}, {})
     scale = rng.normal(size=10)
     log_z, counts = ScalarEngine(made).log_counts(given, scale=scale)
     for found in runs(made, given, "float64", scale=scale):
@@ -218,7 +218,7 @@ def test_counts_of_weights_in_rules_that_bring_a_word(page: Any) -> None:
     }
     lengths = np.array([30, 7, 1, 45, 13, 2])
     sizes, lists = {"K": 5, "R": 3, "V": 3}, {"begin": np.array([0, 3, 3])}
-    given = Sentences(lengths, weights, {"w": rng.integers(0, 3, (6, 45))}, sizes, lists if page is staying else {})
+    given = Inputs(lengths, weights, {"w": rng.integers(0, 3, (6, 45))}, sizes, lists if page is staying else {})
     log_z, counts = ScalarEngine(made).log_counts(given)
     for found in runs(made, given, "float64"):
         compare(found, log_z, counts, 1e-11)
@@ -229,7 +229,7 @@ def test_what_no_rule_reads_does_no_harm() -> None:
     weights = {"first": np.zeros((1, 5)), "stay": np.zeros((1, 5)), "emit": np.zeros((1, 5, 3))}
     weights["first"][0, [1, 2, 4]] = np.nan, np.inf, -np.inf
     sizes, lists = {"K": 5, "R": 3, "V": 3}, {"begin": np.array([0, 3, 3])}
-    given = Sentences(np.array([3]), weights, {"w": np.zeros((1, 3), np.int64)}, sizes, lists)
+    given = Inputs(np.array([3]), weights, {"w": np.zeros((1, 3), np.int64)}, sizes, lists)
     for log_z, counts in runs(made, given, "float64"):
         np.testing.assert_allclose(log_z, np.log(3.0))
         np.testing.assert_allclose(counts["first"], [[1 / 3, 0, 0, 2 / 3, 0]], atol=1e-15)
@@ -256,7 +256,7 @@ def test_rules_that_bring_a_word() -> None:
     sums = LanesEngine(made["hmm"])
     words = np.zeros((3, 300), np.int64)
     weights = {w.name: np.full((1, *(3,) * w.num_axes), -80.0) for w in sums.layout.weights}
-    given = Sentences(np.array([300, 100, 1]), weights, dict.fromkeys(sums.layout.words, words), {"K": 3, "W": 3}, {})
+    given = Inputs(np.array([300, 100, 1]), weights, dict.fromkeys(sums.layout.words, words), {"K": 3, "W": 3}, {})
     log_z, _ = sums.log_counts(given, np.arange(3))
     np.testing.assert_allclose(log_z, [m * np.log(3) - (2 * m + 1) * 80.0 for m in (300, 100, 1)], rtol=1e-12)
 
@@ -286,7 +286,7 @@ def test_a_flushed_product_in_a_steep_column() -> None:
         "final": np.array([never, 0.0, -70 * two]),
     }
     words = dict.fromkeys(LanesEngine(made).layout.words, np.array([[0, 1, 2]]))
-    given = Sentences(np.array([3]), {n: t[None] for n, t in tables.items()}, words, {"K": 3, "W": 3}, {})
+    given = Inputs(np.array([3]), {n: t[None] for n, t in tables.items()}, words, {"K": 3, "W": 3}, {})
     exact = ScalarEngine(made).log_counts(given)[0]
     np.testing.assert_allclose(Program(made).log_counts(given, counts=False)[0], exact, rtol=1e-12)
     np.testing.assert_allclose(Program(made).log_counts(given)[0], exact, rtol=1e-12)
@@ -329,11 +329,11 @@ def test_numbers_do_not_depend_on_threads() -> None:
     assert all((results[0][1][name] == results[1][1][name]).all() for name in results[0][1])
 
 
-def rates(made: Recursion, by_weight: dict[str, float], n: int = 120) -> Sentences:
+def rates(made: Recursion, by_weight: dict[str, float], n: int = 120) -> Inputs:
     """A sentence of n words, and log weights that are alike at all positions."""
     tables = {w.name: np.full((1, *(n + 1 if w.num_positions else 2,) * w.num_axes), by_weight[w.name] / n)
               for w in Program(made).tables}  # fmt: skip
-    return Sentences(np.array([n]), tables, {}, {}, {})
+    return Inputs(np.array([n]), tables, {}, {}, {})
 
 
 def chains(p: Any, names: str, j: Any, x: Any) -> list[Any]:
@@ -481,9 +481,9 @@ def test_a_table_that_a_short_sentence_does_not_read_is_nan(dtype: str) -> None:
     shapes = {"initial": (2,), "final": (2,), "transition": (2, 2), "emission": (2, 3)}
     weights = {name: np.zeros((2, *shape), dtype) for name, shape in shapes.items()}
     program, rest = Program(hmm()), (words, {"K": 2, "W": 3}, {})
-    _, expected = program.log_counts(Sentences(lengths, weights, *rest))
+    _, expected = program.log_counts(Inputs(lengths, weights, *rest))
     weights["transition"][1] = np.nan
-    log_z, found = program.log_counts(Sentences(lengths, weights, *rest))
+    log_z, found = program.log_counts(Inputs(lengths, weights, *rest))
     np.testing.assert_allclose(log_z, [3 * np.log(2), np.log(2)], rtol=1e-6)
     for name, table in expected.items():
         np.testing.assert_allclose(found[name][0], table[0], rtol=1e-6)

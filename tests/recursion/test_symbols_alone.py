@@ -15,7 +15,7 @@ from test_symbols import several
 
 from pyrogram.charts.hmm import chain
 from pyrogram.recursion import Recursion
-from pyrogram.recursion.emit.sentences import Sentences
+from pyrogram.recursion.emit.inputs import Inputs
 from pyrogram.recursion.run.engine import LanesEngine, plain_tables
 from pyrogram.recursion.run.program import Program
 from pyrogram.recursion.run.scalar_engine import ScalarEngine
@@ -116,7 +116,7 @@ def test_counts_into_tables_and_constants(page: Page, widths: set[int]) -> None:
     assert widths == {1, 8}
 
 
-def with_constant(made: Recursion, given: Sentences, name: str) -> Sentences:
+def with_constant(made: Recursion, given: Inputs, name: str) -> Inputs:
     numbers = np.exp(given.weights[name])
     return given.with_constants({name: numbers})
 
@@ -126,7 +126,7 @@ def test_who_is_alone() -> None:
     engines = {page.name: LanesEngine(page.make()) for page in WITH_SYMBOLS}
 
     def alone(name: str, lengths: list[int], **sizes: int) -> int:
-        given = Sentences(np.array(lengths), {}, {}, sizes, {})
+        given = Inputs(np.array(lengths), {}, {}, sizes, {})
         return engines[name]._alone(given, np.arange(len(lengths)))
 
     assert alone("hmm", [500], K=50, W=9) == 1 and alone("hmm", [500, 500], K=50, W=9) == 2
@@ -147,7 +147,7 @@ def test_grammars_of_more_symbols_than_a_row(size: int, dtype: str) -> None:
     made, rng = several(size), np.random.default_rng(size)
     shapes = {"lexicon": (1, 3, size, 2), "rule": (1, size, 2, size), "start": (1, 2)}
     weights = {name: (rng.normal(size=shape) - 1.0).astype(dtype) for name, shape in shapes.items()}
-    given = Sentences(np.array([6, 3, 1, 9]), weights, {"w": rng.integers(0, 3, (4, 9))}, {"V": 3}, {})
+    given = Inputs(np.array([6, 3, 1, 9]), weights, {"w": rng.integers(0, 3, (4, 9))}, {"V": 3}, {})
     compare_alone(made, given, dtype)
 
 
@@ -158,11 +158,11 @@ def test_chains_of_more_states_than_a_row(states: int, dtype: str) -> None:
     K, rng = states, np.random.default_rng(states)
     shapes = {"initial": (K,), "transition": (K, K), "end": (K, 1), "emission": (K, 3)}
     weights = {name: rng.normal(size=(1, *shape)).astype(dtype) for name, shape in shapes.items()}
-    given = Sentences(np.array([9, 1, 4]), weights, {"w": rng.integers(0, 3, (3, 9))}, {"K": K, "V": 3}, {})
+    given = Inputs(np.array([9, 1, 4]), weights, {"w": rng.integers(0, 3, (3, 9))}, {"K": K, "V": 3}, {})
     compare_alone(chain(), given, dtype)
 
 
-def compare_alone(made: Recursion, given: Sentences, dtype: str) -> None:
+def compare_alone(made: Recursion, given: Inputs, dtype: str) -> None:
     """Log Z and counts alone, with weights of sentences and with numbers, and those of sums in logarithms."""
     doubles = replace(given, weights={name: table.astype(float) for name, table in given.weights.items()})
     log_z, counts = ScalarEngine(made).log_counts(doubles)
@@ -182,7 +182,7 @@ def test_a_sentence_has_the_same_numbers_alone_and_beside_others() -> None:
     shapes = {"initial": (K,), "transition": (K, K), "end": (K, 1), "emission": (K, 3)}
     spread = rng.permutation(np.linspace(1.0, 900.0, B))
     weights = {n: spread.reshape(B, *[1] * len(s)) * -rng.exponential(size=(B, *s)) for n, s in shapes.items()}
-    given = Sentences(np.full(B, 6), weights, {"w": rng.integers(0, 3, (B, 6))}, {"K": K, "V": 3}, {})
+    given = Inputs(np.full(B, 6), weights, {"w": rng.integers(0, 3, (B, 6))}, {"K": K, "V": 3}, {})
     lanes = LanesEngine(chain(), width=8)
     log_z, counts = lanes.log_counts(given, np.arange(B))
     shuffled, own = lanes.log_counts(given, rng.permutation(B))

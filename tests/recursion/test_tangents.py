@@ -18,8 +18,8 @@ from test_numbers import KINDS, a_zero_beside_a_large_sum, weights_beside_empty_
 
 from pyrogram.charts import projective
 from pyrogram.recursion import InvalidRecursion, recursion
-from pyrogram.recursion.emit.sentences import Sentences
-from pyrogram.recursion.run.on_tensors import Given, TensorProgram
+from pyrogram.recursion.emit.inputs import Inputs
+from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram
 from pyrogram.recursion.run.program import Program
 
 Array = Any
@@ -27,7 +27,7 @@ LENGTHS = [5, 4, 3, 1, 2, 5, 5, 3, 4]
 RANDOM = [*random_recursions(range(6), plain=True), *random_recursions(range(6))]
 
 
-def enumerated(given: Sentences, truth: list[Listed], u: dict[str, Array], scale: Array) -> tuple[Array, Any]:
+def enumerated(given: Inputs, truth: list[Listed], u: dict[str, Array], scale: Array) -> tuple[Array, Any]:
     """Of log Z, its derivative in the direction u, which is the mean of u; and covariances of u with all counts."""
     means, found = np.zeros(len(truth)), {name: np.zeros(table.shape) for name, table in given.weights.items()}
     for b, one in enumerate(truth):
@@ -74,7 +74,7 @@ def test_torch_has_them_from_compiled_code(page: Page, shared: bool, monkeypatch
     numbers = random_sentences(page, made, LENGTHS, np.random.default_rng(2), shared=shared)
     tables = {name: torch.from_numpy(x).requires_grad_() for name, x in numbers.weights.items()}
     words = {name: torch.from_numpy(x) for name, x in numbers.words.items()}
-    given = Given(tables, torch.from_numpy(numbers.lengths), words, dict(numbers.sizes), dict(numbers.lists))
+    given = TensorInputs(tables, torch.from_numpy(numbers.lengths), words, dict(numbers.sizes), dict(numbers.lists))
     calls = []
     kept = TensorProgram.in_torch
     monkeypatch.setattr(TensorProgram, "in_torch", lambda self, given: calls.append(1) or kept(self, given))
@@ -129,7 +129,7 @@ def test_zeros_beside_large_numbers(size: int) -> None:
     for made, e in ((zeros_among_large_items(size=size), ()), (a_zero_beside_a_large_sum(), (2,))):
         weights = {"u": up, "d": -up, "w": np.full((1, 9, *e), -np.inf)} | ({"e": np.zeros((1, 9, *e))} if e else {})
         u = {name: rng.normal(size=x.shape) for name, x in weights.items()}
-        given = Sentences(np.array([8]), weights, {}, {}, {})
+        given = Inputs(np.array([8]), weights, {}, {}, {})
         found, tangents = Program(made).tangents(given, u)
         np.testing.assert_allclose(found, u["d"][0, 1:].sum(), rtol=1e-12)
         for x in tangents.values():
@@ -146,7 +146,7 @@ def test_a_shorter_sentence_reads_no_direction_of_a_longer_one(junk: float, scor
     expected = u["end"][8:, 1]
     for x in u.values():
         x[:8] = junk
-    found, tangents = program.tangents(Sentences(lengths, weights, {}, {}, {}), u)
+    found, tangents = program.tangents(Inputs(lengths, weights, {}, {}, {}), u)
     np.testing.assert_allclose(found[8:], expected)
     np.testing.assert_allclose(tangents["end"][8:], 0.0, atol=1e-12)
 
@@ -205,7 +205,7 @@ def test_recursions_that_are_done_one_by_one_have_none() -> None:
     program = Program(made)
     assert not program.in_many
     weights = {"c": np.zeros((1, 3))}
-    given = Sentences(np.array([2]), weights, {"w": np.ones((1, 2), int)}, {}, {})
+    given = Inputs(np.array([2]), weights, {"w": np.ones((1, 2), int)}, {}, {})
     with pytest.raises(ValueError, match="use TorchEngine"):
         program.tangents(given, weights)
 

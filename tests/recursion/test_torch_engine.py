@@ -17,7 +17,7 @@ from test_corners import CORNERS
 from torch import Tensor
 
 from pyrogram.recursion import InvalidRecursion, Recursion, recursion
-from pyrogram.recursion.emit.sentences import Sentences
+from pyrogram.recursion.emit.inputs import Inputs
 from pyrogram.recursion.run.scalar_engine import ScalarEngine
 from pyrogram.recursion.torch.engine import TorchEngine
 from pyrogram.recursion.torch.semirings import Logarithms
@@ -44,12 +44,12 @@ def made(page: Page) -> tuple[Recursion, TorchEngine]:
     return _MADE[page.name]
 
 
-def drawn(page: Page, lengths: list[int] = LENGTHS, **options: Any) -> tuple[Sentences, list[Listed]]:
+def drawn(page: Page, lengths: list[int] = LENGTHS, **options: Any) -> tuple[Inputs, list[Listed]]:
     given = random_sentences(page, made(page)[0], lengths, np.random.default_rng(1), **options)
     return given, listed(page, made(page)[0], given)
 
 
-def arguments(given: Sentences) -> tuple[Tensor, dict[str, Tensor], dict[str, int], dict[str, Tensor]]:
+def arguments(given: Inputs) -> tuple[Tensor, dict[str, Tensor], dict[str, int], dict[str, Tensor]]:
     """All but weights, with -1 beyond the ends of sentences."""
     words = {}
     for name, table in given.words.items():
@@ -59,11 +59,11 @@ def arguments(given: Sentences) -> tuple[Tensor, dict[str, Tensor], dict[str, in
     return torch.from_numpy(given.lengths), words, dict(given.sizes), lists
 
 
-def tensors(given: Sentences, **options: Any) -> dict[str, Tensor]:
+def tensors(given: Inputs, **options: Any) -> dict[str, Tensor]:
     return {name: torch.tensor(table, **options) for name, table in given.weights.items()}
 
 
-def check(engine: TorchEngine, given: Sentences, log_z: Any, counts: dict[str, Any], atol: float = 1e-11) -> None:
+def check(engine: TorchEngine, given: Inputs, log_z: Any, counts: dict[str, Any], atol: float = 1e-11) -> None:
     found, marginals = engine.marginals(tensors(given), *arguments(given))
     np.testing.assert_allclose(found, log_z, rtol=atol, atol=atol, err_msg=str(engine.recursion))
     for name, table in counts.items():

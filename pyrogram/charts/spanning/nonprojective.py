@@ -20,8 +20,8 @@ from torch import Tensor
 
 from pyrogram.charts.checks import check_size
 from pyrogram.charts.projective import Engine, by_torch, flatten, shaped
-from pyrogram.recursion.emit.sentences import Sentences
-from pyrogram.recursion.run.on_tensors import Given, SumsOnTensors
+from pyrogram.recursion.emit.inputs import Inputs
+from pyrogram.recursion.run.on_tensors import SumsOnTensors, TensorInputs
 from pyrogram.recursion.torch.engine import SumsInTorch
 
 from . import arborescences, elimination, lanes, walks
@@ -104,9 +104,9 @@ def mbr(
     return top_k(arc_marginals.detach(), lengths, multiroot=multiroot)[0][0]
 
 
-def _given(arcs: Tensor, lengths: Tensor | None) -> tuple[Given, torch.Size]:
+def _given(arcs: Tensor, lengths: Tensor | None) -> tuple[TensorInputs, torch.Size]:
     flat, _, lengths, batch = flatten(arcs.unsqueeze(-1), None, lengths)
-    return Given({"arc": flat.squeeze(-1)}, lengths), batch
+    return TensorInputs({"arc": flat.squeeze(-1)}, lengths), batch
 
 
 class _InTorch(SumsInTorch):
@@ -124,10 +124,10 @@ class _Compiled:
         self._multiroot, self._in_torch = multiroot, in_torch
 
     def log_counts(
-        self, given: Sentences, *, counts: bool = True, scale: Numbers | None = None, by_sentence: bool = False
+        self, inputs: Inputs, *, counts: bool = True, scale: Numbers | None = None, by_sentence: bool = False
     ) -> tuple[Numbers, dict[str, Numbers]]:
         """See :meth:`.Program.log_counts`; every sentence has its own scores."""
-        scores, lengths = _of(given, given.weights["arc"].dtype)
+        scores, lengths = _of(inputs, inputs.weights["arc"].dtype)
         log_z, found = lanes.log_counts(scores, lengths, self._multiroot, counts)
         unknown = np.flatnonzero(np.isnan(log_z))
         if len(unknown):
@@ -143,22 +143,22 @@ class _Compiled:
             found *= scale[:, None, None].astype(found.dtype)
         return log_z, {"arc": found}
 
-    def best(self, given: Sentences, k: int, trace: object, width: int) -> tuple[Numbers, Numbers]:
+    def best(self, inputs: Inputs, k: int, trace: object, width: int) -> tuple[Numbers, Numbers]:
         """Scores, shape ``(k, B)``, and heads, ``(k, B, width)``."""
-        return arborescences.best(*_of(given, np.float64), self._multiroot, k)
+        return arborescences.best(*_of(inputs, np.float64), self._multiroot, k)
 
-    def draw(self, given: Sentences, number: int, seed: int, trace: object, width: int) -> tuple[Numbers, Numbers]:
+    def draw(self, inputs: Inputs, number: int, seed: int, trace: object, width: int) -> tuple[Numbers, Numbers]:
         """Log Z, shape ``(B,)``, and heads, ``(number, B, width)``."""
-        log_z, found = self.log_counts(given, counts=not self._multiroot)
-        scores, lengths = _of(given, np.float64)
+        log_z, found = self.log_counts(inputs, counts=not self._multiroot)
+        scores, lengths = _of(inputs, np.float64)
         roots = np.ones(scores.shape[:2]) if self._multiroot else found["arc"][:, 0].astype(np.float64)
         roots[~(log_z > -np.inf)] = 0.0
         return log_z, walks.draw(scores, lengths, self._multiroot, roots, number, seed)
 
 
-def _of(given: Sentences, dtype: Any) -> tuple[Numbers, Numbers]:
+def _of(inputs: Inputs, dtype: Any) -> tuple[Numbers, Numbers]:
     """Scores and lengths, as compiled code reads them."""
-    return np.ascontiguousarray(given.weights["arc"], dtype), np.ascontiguousarray(given.lengths, np.int64)
+    return np.ascontiguousarray(inputs.weights["arc"], dtype), np.ascontiguousarray(inputs.lengths, np.int64)
 
 
 class _Trees(SumsOnTensors):

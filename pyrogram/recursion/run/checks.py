@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ..emit.inputs import Inputs
 from ..emit.layout import Layout
-from ..emit.sentences import Sentences
 from ..rules.cells import Cells
 from ..rules.language import Constant, Entry, InvalidRecursion, Rule, Size, Symbol, Word, whole_numbers
 from ..rules.lowering import may_read_own_cell
@@ -52,36 +52,36 @@ class Checks:
         places = [(*key, place) for key, place in words.items()]
         return Checks(layout, symbols, places, list(may_read_own_cell(cells)))
 
-    def check(self, given: Sentences, dtype: Numbers) -> None:
+    def check(self, inputs: Inputs, dtype: Numbers) -> None:
         """
         :param dtype: of all weights.
         :raises InvalidRecursion: if something is missing, or of another shape or kind, or words are no symbols of an
             axis that they are an index of.
         """
-        self.check_lists(given.sizes, given.lists)
-        self.check_names(given)
-        self.check_words(given)
-        self._check_weights(given, dtype)
+        self.check_lists(inputs.sizes, inputs.lists)
+        self.check_names(inputs)
+        self.check_words(inputs)
+        self._check_weights(inputs, dtype)
 
-    def check_names(self, given: Sentences) -> None:
+    def check_names(self, inputs: Inputs) -> None:
         """
         :raises InvalidRecursion: if a table of weights is missing.
         """
         for w in self.layout.weights:
-            if w.name not in given.weights:
+            if w.name not in inputs.weights:
                 raise InvalidRecursion(f"weights {w.name} are missing")
 
-    def check_words(self, given: Sentences) -> None:
+    def check_words(self, inputs: Inputs) -> None:
         """
         :raises InvalidRecursion: if words are missing, too few, or no symbols of an axis that they are an index of.
         """
         for name, size, place in self.words:
-            number = _number(size, given.sizes)
+            number = _number(size, inputs.sizes)
             if name:
-                _check_sentences(name, given.words, given.lengths, number, place)
-            elif number < given.pitch:
+                _check_sentences(name, inputs.words, inputs.lengths, number, place)
+            elif number < inputs.pitch:
                 raise InvalidRecursion(
-                    f"size {size} is {number}, and positions, the symbols of {place}, go to {given.pitch - 1}"
+                    f"size {size} is {number}, and positions, the symbols of {place}, go to {inputs.pitch - 1}"
                 )
 
     def check_lists(self, sizes: Mapping[str, int], lists: Mapping[str, Sequence[int]]) -> None:
@@ -107,11 +107,11 @@ class Checks:
         for head, factor, written in self.orders:
             _check_order(head, factor, written, lists)
 
-    def _check_weights(self, given: Sentences, dtype: Numbers) -> None:
-        weights, B, positions = given.weights, len(given.lengths), given.pitch
+    def _check_weights(self, inputs: Inputs, dtype: Numbers) -> None:
+        weights, B, positions = inputs.weights, len(inputs.lengths), inputs.pitch
         for w in self.layout.weights:
             table, end = weights[w.name], 1 + w.num_positions
-            symbols = tuple(_number(s, given.sizes) for s in w.sizes)
+            symbols = tuple(_number(s, inputs.sizes) for s in w.sizes)
             shape = table.shape
             fits = table.ndim == end + len(symbols) and shape[0] in (1, B) and shape[end:] == symbols
             least = [positions + last for last in w.last]

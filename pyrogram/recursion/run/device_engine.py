@@ -28,8 +28,8 @@ from ..emit.traces import Trace, trace_parameters
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
 from .functions import compiled, compiled_kernels
-from .given import Given
 from .launching import Launcher, Loaded
+from .tensor_inputs import TensorInputs
 
 _SHARE = 4  # of a device's memory that charts may take: one part in so many
 Values = dict[str, Tensor | int | float]
@@ -48,7 +48,7 @@ class Batch:
     order: Tensor
     values: Values
     pitch: int
-    given: Given
+    given: TensorInputs
 
     def back(self, found: Tensor) -> Tensor:
         """What is by sentence, in the order in which they were given: ``(.., B)`` to ``(B, ..)``."""
@@ -75,7 +75,7 @@ class DeviceEngine:
 
     def log_counts(
         self,
-        given: Given,
+        inputs: TensorInputs,
         *,
         counts: bool = True,
         scale: Tensor | None = None,
@@ -87,8 +87,8 @@ class DeviceEngine:
         :param scale: what the counts of each sentence are multiplied by, shape ``(B,)``.
         :param by_sentence: counts of shape ``(B, ..)`` also of tables that sentences share.
         """
-        weights, B, device = given.weights, len(given.lengths), given.lengths.device
-        batch = self._batch(given)
+        weights, B, device = inputs.weights, len(inputs.lengths), inputs.lengths.device
+        batch = self._batch(inputs)
         log_z = torch.empty(B, dtype=torch.float64, device=device)
         values = batch.values | {"log_z": log_z, "with_counts": int(counts), "plain": 1}
         scales = torch.ones(B, device=device) if scale is None else scale.detach().index_select(0, batch.order)
@@ -106,23 +106,23 @@ class DeviceEngine:
             found[name] = batch.back(out) if own else out[None]
         return batch.back(log_z), found
 
-    def draw(self, given: Given, rows: tuple[int, int], seed: int, trace: Trace) -> tuple[Tensor, Tensor]:
+    def draw(self, inputs: TensorInputs, rows: tuple[int, int], seed: int, trace: Trace) -> tuple[Tensor, Tensor]:
         """Log Z, and the weights in drawn derivations, shape ``(number, B, width)``.
 
         :param rows: number and width.
         """
-        B, device, (number, width) = len(given.lengths), given.lengths.device, rows
-        batch = self._batch(given)
+        B, device, (number, width) = len(inputs.lengths), inputs.lengths.device, rows
+        batch = self._batch(inputs)
         log_z = torch.empty(B, dtype=torch.float64, device=device)
         found = torch.full((number, B, width), -1, dtype=torch.long, device=device)
         values = batch.values | {"log_z": log_z} | self._traced(trace, found)
         self._launch("draw", batch, values | {"draws": number, "seed": seed, "batch": B})
         return batch.back(log_z), batch.back(found.movedim(1, -1)).transpose(0, 1)
 
-    def best(self, given: Given, trace: Trace, width: int) -> tuple[Tensor, Tensor]:
+    def best(self, inputs: TensorInputs, trace: Trace, width: int) -> tuple[Tensor, Tensor]:
         """The log weight of the best derivation, shape ``(B,)``, and the weights in it, shape ``(B, width)``."""
-        B, device = len(given.lengths), given.lengths.device
-        batch = self._batch(given, raised=False)
+        B, device = len(inputs.lengths), inputs.lengths.device
+        batch = self._batch(inputs, raised=False)
         scores = torch.empty(B, dtype=torch.float64, device=device)
         found = torch.full((B, width), -1, dtype=torch.long, device=device)
         self._launch("best", batch, batch.values | self._traced(trace, found) | {"scores": scores, "batch": B})
@@ -130,21 +130,21 @@ class DeviceEngine:
 
     # ------------------------------------------------------------------ parameters
 
-    def _batch(self, given: Given, raised: bool = True) -> Batch:
+    def _batch(self, inputs: TensorInputs, raised: bool = True) -> Batch:
         """Sentences in the order of their lengths.
 
         :param raised: whether numbers that all sentences share are exponentiated.
         """
-        pitch, lengths, weights = self.pitch(given), given.lengths, given.weights
+        pitch, lengths, weights = self.pitch(inputs), inputs.lengths, inputs.weights
         order = torch.argsort(lengths, descending=True, stable=True)
         # No kernel reads beyond a table, whatever the lengths are.
         sorted_lengths = lengths.index_select(0, order).clamp(0, pitch - 1).to(torch.long)
         values: Values = {"pitch": pitch, "count": len(lengths), "lengths": sorted_lengths}
         values["order"] = torch.arange(len(lengths), device=lengths.device)
-        values |= {f"size.{name}": given.sizes[name] for name in self.layout.sizes}
-        columns = given.list_tensors()
+        values |= {f"size.{name}": inputs.sizes[name] for name in self.layout.sizes}
+        columns = inputs.list_tensors()
         values |= {f"list.{name}": columns[name].to(torch.long).contiguous() for name in self.layout.lists}
-        for name, rows in given.words.items():
+        for name, rows in inputs.words.items():
             values[f"words.{name}"] = rows.index_select(0, order).to(torch.long).contiguous()
             values[f"words.{name}.b"] = rows.shape[1]
         for w in self.layout.weights:
@@ -152,18 +152,18 @@ class DeviceEngine:
             own = table[0] if shared else table.movedim(0, -1).index_select(-1, order)
             values |= _strided(f"weight.{w.name}", own, w.num_axes, shared)
         if self.shared:
-            numbers = threads.numbers_of(self.recursion, weights, given.sizes, raised)
+            numbers = threads.numbers_of(self.recursion, weights, inputs.sizes, raised)
             values["numbers"] = numbers.to(self._torch_dtype)
-        return Batch(order, values, pitch, given)
+        return Batch(order, values, pitch, inputs)
 
-    def pitch(self, given: Given) -> int:
+    def pitch(self, inputs: TensorInputs) -> int:
         """Positions of the longest sentence and one more, as far as shapes tell; else lengths are asked."""
         bounds = []
         for w in self.layout.weights:
-            shape = given.weights[w.name].shape[1 : 1 + w.num_positions]
+            shape = inputs.weights[w.name].shape[1 : 1 + w.num_positions]
             bounds += [size - last for size, last in zip(shape, w.last, strict=True)]
-        bounds += [rows.shape[1] + 1 for rows in given.words.values()]
-        return min(bounds) if bounds else int(given.lengths.max()) + 1
+        bounds += [rows.shape[1] + 1 for rows in inputs.words.values()]
+        return min(bounds) if bounds else int(inputs.lengths.max()) + 1
 
     def _traced(self, trace: Trace, found: Tensor) -> Values:
         """Parameters of what writes derivations into rows; elements of no table but those of ``trace`` are written."""
@@ -198,12 +198,12 @@ class DeviceEngine:
         values["agenda"] = torch.empty(number * agenda, dtype=torch.long, device=device)
         self.launcher.launch(kernel, number, values)
 
-    def fits(self, given: Given, descends: bool) -> bool:
+    def fits(self, inputs: TensorInputs, descends: bool) -> bool:
         """Whether the device has memory for a warp, and what a warp has fits into indices of 32 bits.
 
         :param descends: whether derivations are wanted.
         """
-        *numbers, each = self._room(self.pitch(given), given.sizes, descends)
+        *numbers, each = self._room(self.pitch(inputs), inputs.sizes, descends)
         return WARP * max(numbers) < 2**31 and WARP * each <= self.launcher.device.memory // _SHARE
 
     def _room(self, pitch: int, sizes: Mapping[str, int], descends: bool) -> tuple[int, int, int]:

@@ -18,8 +18,8 @@ from ..code.statements import Function
 from ..code.threads import run_workers
 from ..emit import descents, driver, tangents
 from ..emit.agenda import room
+from ..emit.inputs import PARTS, Inputs, strided
 from ..emit.layout import Layout
-from ..emit.sentences import PARTS, Sentences, strided
 from ..emit.tables import Tables
 from ..emit.traces import Trace, trace_values
 from ..rules.cells import CellClass, Cells, Term, symbols_in
@@ -97,7 +97,7 @@ class LanesEngine:
 
     def log_counts(
         self,
-        given: Sentences,
+        inputs: Inputs,
         order: Numbers,
         *,
         counts: bool = True,
@@ -117,11 +117,11 @@ class LanesEngine:
         :param directions: of the log weights, in their shapes and of the type of lanes, at most one: then derivatives
             in this direction are found.
         """
-        self._checks.check_names(given)
-        B, alone = len(given.lengths), self._alone(given, order)
+        self._checks.check_names(inputs)
+        B, alone = len(inputs.lengths), self._alone(inputs, order)
         blocks = alone + -(-(len(order) - alone) // self.width)
         adds = counts and into is None and not by_sentence
-        shared = adds and any(len(given.weights[w.name]) == 1 for w in self.layout.events)
+        shared = adds and any(len(inputs.weights[w.name]) == 1 for w in self.layout.events)
         most = max(PARTS, -(-blocks // FLOAT32_BLOCKS)) if self.dtype == np.float32 else PARTS
         parts = min(most, blocks) if shared else blocks
         # Nothing is multiplied without a scale, and each sentence has its own place.
@@ -130,7 +130,7 @@ class LanesEngine:
         if any(table.dtype != self.dtype for table in outputs.values()):
             raise ValueError(f"counts are added to tables of {self.dtype}, the type of the weights: make them such")
         for w in self.layout.events if counts and into is None else ():
-            shape = given.weights[w.name].shape
+            shape = inputs.weights[w.name].shape
             shape = (B, *shape[1:]) if by_sentence else shape
             outputs[w.name] = np.zeros((parts if shared and shape[0] == 1 else 1, *shape), self.dtype)
         log_z = np.empty(B)
@@ -138,39 +138,39 @@ class LanesEngine:
         if scale is not None:
             own["scale"] = np.ascontiguousarray(scale, np.float64)
         if directions is None:
-            self._run("lanes", given, order, own, fixed, alone)
+            self._run("lanes", inputs, order, own, fixed, alone)
         else:
             tangent = np.empty(B)
             own |= {"tangent": tangent} | {f"direction.{name}": x for name, x in directions.items()}
-            self._run("tangents", given, order, own, fixed, 0)
+            self._run("tangents", inputs, order, own, fixed, 0)
             log_z = np.where(log_z < np.inf, tangent, np.nan)
         summed = {n: out[0] if len(out) == 1 else out.sum(0, dtype=np.float64) for n, out in outputs.items()}
         return log_z, summed if counts else {}
 
     def draw(
-        self, given: Sentences, order: Numbers, rows: tuple[int, int], seed: int, trace: Trace
+        self, inputs: Inputs, order: Numbers, rows: tuple[int, int], seed: int, trace: Trace
     ) -> tuple[Numbers, Numbers]:
         """Log Z, and the weights in drawn derivations, shape ``(number, B, width)``.
 
         :param rows: number and width.
         :param trace: numbers of the elements of tables, see :mod:`~pyrogram.recursion.emit.traces`.
         """
-        B, n, number = len(given.lengths), given.pitch - 1, rows[0]
+        B, n, number = len(inputs.lengths), inputs.pitch - 1, rows[0]
         log_z = np.empty(B)
         own = {"log_z": log_z, "draws": number, "seed": seed, "batch": B}
         own |= trace_values(self.layout, trace, (number, B, rows[1]))
-        self._run("draw", given, order, own, {}, self._alone(given, order), 2.0 * n**3 + 1000.0 * number * n)
+        self._run("draw", inputs, order, own, {}, self._alone(inputs, order), 2.0 * n**3 + 1000.0 * number * n)
         return log_z, own["trace"]
 
-    def best(self, given: Sentences, order: Numbers, trace: Trace, width: int) -> tuple[Numbers, Numbers]:
+    def best(self, inputs: Inputs, order: Numbers, trace: Trace, width: int) -> tuple[Numbers, Numbers]:
         """The log weight of the best derivation, shape ``(B,)``, and the weights in it, shape ``(B, width)``."""
-        B, n = len(given.lengths), given.pitch - 1
+        B, n = len(inputs.lengths), inputs.pitch - 1
         own = {"scores": np.empty(B), "batch": B} | trace_values(self.layout, trace, (B, width))
-        self._run("best", given, order, own, {}, self._alone(given, order), 2.0 * n**3 + 1000.0 * n)
+        self._run("best", inputs, order, own, {}, self._alone(inputs, order), 2.0 * n**3 + 1000.0 * n)
         return own["scores"], own["trace"]
 
     def _run(
-        self, name: str, given: Sentences, order: Numbers, own: Values, fixed: Values, alone: int, cost: float = 0.0
+        self, name: str, inputs: Inputs, order: Numbers, own: Values, fixed: Values, alone: int, cost: float = 0.0
     ) -> None:
         """Call a function on every thread.
 
@@ -180,16 +180,16 @@ class LanesEngine:
         :param cost: about the number of operations for a sentence; 0: that of log Z and counts.
         """
         if len(order) == 0:
-            self._checks.check(given, self._weights)
+            self._checks.check(inputs, self._weights)
             return
         if alone:
-            self._lone._run(name, given, order[:alone], own, fixed, 0, cost)
+            self._lone._run(name, inputs, order[:alone], own, fixed, 0, cost)
             if alone < len(order):
-                self._run(name, given, order[alone:], own, fixed, 0, cost)
+                self._run(name, inputs, order[alone:], own, fixed, 0, cost)
             return
         fixed = {"parts": -(-len(order) // self.width), **fixed, "count": len(order)}
-        prepared = self._prepare(name, given, own, fixed, int(given.lengths[order[0]]) + 1)
-        values = {**own, "order": order, **given.arrays()}
+        prepared = self._prepare(name, inputs, own, fixed, int(inputs.lengths[order[0]]) + 1)
+        values = {**own, "order": order, **inputs.arrays()}
 
         def work(turns: Numbers) -> None:
             try:
@@ -203,7 +203,7 @@ class LanesEngine:
 
         run_workers(work, cost=len(order) * (cost or prepared.cost) * self.dtype.itemsize / 8)
 
-    def _alone(self, given: Sentences, order: Numbers) -> int:
+    def _alone(self, inputs: Inputs, order: Numbers) -> int:
         """How many of the first sentences are quicker alone, where the chart of a block has room for others in vain.
 
         So it is as long as the longest of a block is longer than the others by far.
@@ -211,11 +211,11 @@ class LanesEngine:
         if self.width == 1:
             return 0
         for x, b in enumerate(order):
-            n = int(given.lengths[b])
-            most_alone = self._as_long_as(n, given.sizes)
+            n = int(inputs.lengths[b])
+            most_alone = self._as_long_as(n, inputs.sizes)
             if not most_alone:
                 return x
-            block = given.lengths[order[x : x + self.width]]
+            block = inputs.lengths[order[x : x + self.width]]
             if ((block / n) ** self._positions).sum() > most_alone:
                 return x
         return len(order)
@@ -266,40 +266,40 @@ class LanesEngine:
         options = self._name, self.logs, self._weights.name, self.layout.given, self.shared
         return LanesEngine(self.recursion, *options, width)
 
-    def _prepare(self, name: str, given: Sentences, own: Values, fixed: Values, pitch: int) -> Prepared:
+    def _prepare(self, name: str, inputs: Inputs, own: Values, fixed: Values, pitch: int) -> Prepared:
         """A function, compiled when it is first needed, and all its parameters that follow from shapes.
 
         :param pitch: words of the longest sentence, and one.
         """
         outs = [(x.shape, x.strides) for key, x in own.items() if key.startswith(("out.", "direction."))]
-        key = name, pitch, *fixed.values(), *outs, *given.shapes()
+        key = name, pitch, *fixed.values(), *outs, *inputs.shapes()
         found = self._prepared.get(key)
         if found is not None:
-            if given.lists and not given.checked:
-                self._checks.check_lists(given.sizes, given.lists)
-            if not given.checked:
-                self._checks.check_words(given)
+            if inputs.lists and not inputs.checked:
+                self._checks.check_lists(inputs.sizes, inputs.lists)
+            if not inputs.checked:
+                self._checks.check_words(inputs)
             return found
-        self._checks.check(given, self._weights)
-        values: dict[str, Any] = {**given.strides(), **fixed}
+        self._checks.check(inputs, self._weights)
+        values: dict[str, Any] = {**inputs.strides(), **fixed}
         values["pitch"] = pitch | 1  # odd: so rows do not fall into the same cache sets
-        run, later = self._function(name), {*own, *given.arrays(), *_LATER}
+        run, later = self._function(name), {*own, *inputs.arrays(), *_LATER}
         for w in self.layout.events if "plain" in fixed else ():
             out = own.get(f"out.{w.name}")
             if out is None:  # of the same rank, and nothing is written into it
-                out = values[f"out.{w.name}"] = np.zeros((1,) * (given.weights[w.name].ndim + 1), self.dtype)
+                out = values[f"out.{w.name}"] = np.zeros((1,) * (inputs.weights[w.name].ndim + 1), self.dtype)
             values |= strided(f"out.{w.name}", out, ("part", "b", *range(out.ndim - 2)))
         if fixed.get("plain"):
-            values["scale"] = np.ones(len(given.lengths))
+            values["scale"] = np.ones(len(inputs.lengths))
         for w in self.layout.weights if name == "tangents" else ():
             direction = own[f"direction.{w.name}"]
             values |= strided(f"direction.{w.name}", direction, ("b", *range(direction.ndim - 1)))
-        size = run("size", values | given.arrays())
+        size = run("size", values | inputs.arrays())
         if len(self._prepared) >= MOST_PREPARED:
             self._prepared.clear()
         call = Call(run, name, values, later)
-        cost = self._operations(pitch, given.sizes) * (3 if name == "tangents" else 1)
-        self._prepared[key] = prepared = Prepared(call, size, values["pitch"], dict(given.sizes), cost)
+        cost = self._operations(pitch, inputs.sizes) * (3 if name == "tangents" else 1)
+        self._prepared[key] = prepared = Prepared(call, size, values["pitch"], dict(inputs.sizes), cost)
         return prepared
 
     def _with_memory(self, name: str, prepared: Prepared) -> Call:

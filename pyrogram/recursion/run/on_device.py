@@ -11,9 +11,9 @@ from torch import Tensor
 
 from ..emit.traces import Trace
 from .device_engine import DeviceEngine
-from .given import Given
 from .launching import Launcher
 from .program import MOST_NATS, Program
+from .tensor_inputs import TensorInputs
 
 
 class DeviceProgram:
@@ -26,52 +26,52 @@ class DeviceProgram:
         self._program = program
         self._engines = functools.lru_cache(functools.partial(DeviceEngine, program.recursion, launcher=launcher))
 
-    def fits(self, given: Given, descends: bool) -> bool:
+    def fits(self, inputs: TensorInputs, descends: bool) -> bool:
         """Whether the charts of a few sentences fit on the device; and, if derivations are wanted, what that takes."""
-        return self._engine("float64", given).fits(given, descends)
+        return self._engine("float64", inputs).fits(inputs, descends)
 
-    def _engine(self, dtype: str, given: Given, sums: bool = True) -> DeviceEngine:
+    def _engine(self, dtype: str, inputs: TensorInputs, sums: bool = True) -> DeviceEngine:
         """The engine for such weights.
 
         :param sums: whether numbers that sentences share are exponentiated: then all must be in range, or one is NaN,
             as log Z is then. This is looked at on the device. Else they are logarithms in the memory of each thread.
         """
-        shared = self._program.has_numbers(given.weights)
+        shared = self._program.has_numbers(inputs.weights)
         if shared and sums:
-            logs = torch.cat([given.weights[name].detach().flatten() for name in self._program.plain])
+            logs = torch.cat([inputs.weights[name].detach().flatten() for name in self._program.plain])
             shared = bool(((logs.abs() < MOST_NATS) | (logs == -torch.inf) | logs.isnan().any()).all())
         return self._engines(dtype, shared=shared)
 
     def log_counts(
-        self, given: Given, *, counts: bool = True, scale: Tensor | None = None, by_sentence: bool = False
+        self, inputs: TensorInputs, *, counts: bool = True, scale: Tensor | None = None, by_sentence: bool = False
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Log Z, shape ``(B,)``, and expected counts in the shapes of the weights, summed where sentences share them.
 
         :param scale: what the counts of each sentence are multiplied by, shape ``(B,)``.
         :param by_sentence: counts of shape ``(B, ..)`` also of tables that sentences share.
         """
-        engine = self._engine(_dtype(given), given)
-        log_z, found = engine.log_counts(given, counts=counts, scale=scale, by_sentence=by_sentence)
+        engine = self._engine(_dtype(inputs), inputs)
+        log_z, found = engine.log_counts(inputs, counts=counts, scale=scale, by_sentence=by_sentence)
         unknown = log_z.isnan()
         for name, table in found.items():
             if len(table) == len(log_z):
                 found[name] = table.masked_fill(unknown.reshape(-1, *[1] * (table.dim() - 1)), torch.nan)
         return log_z, found
 
-    def best(self, given: Given, trace: Trace, width: int) -> tuple[Tensor, Tensor]:
+    def best(self, inputs: TensorInputs, trace: Trace, width: int) -> tuple[Tensor, Tensor]:
         """The log weight of the best derivation, shape ``(B,)``, float64, and the weights in it, ``(B, width)``."""
-        given = _doubled(given)
-        return self._engine("float64", given, sums=False).best(given, trace, width)
+        inputs = _doubled(inputs)
+        return self._engine("float64", inputs, sums=False).best(inputs, trace, width)
 
-    def draw(self, given: Given, number: int, seed: int, trace: Trace, width: int) -> tuple[Tensor, Tensor]:
+    def draw(self, inputs: TensorInputs, number: int, seed: int, trace: Trace, width: int) -> tuple[Tensor, Tensor]:
         """Log Z, shape ``(B,)``, and the weights in drawn derivations, ``(number, B, width)``."""
-        given = _doubled(given)
-        return self._engine("float64", given).draw(given, (number, width), seed, trace)
+        inputs = _doubled(inputs)
+        return self._engine("float64", inputs).draw(inputs, (number, width), seed, trace)
 
 
-def _dtype(given: Given) -> str:
-    return "float32" if given.dtype == torch.float32 else "float64"
+def _dtype(inputs: TensorInputs) -> str:
+    return "float32" if inputs.dtype == torch.float32 else "float64"
 
 
-def _doubled(given: Given) -> Given:
-    return given.with_weights([w.detach().double() for w in given.weights.values()])
+def _doubled(inputs: TensorInputs) -> TensorInputs:
+    return inputs.with_weights([w.detach().double() for w in inputs.weights.values()])

@@ -21,12 +21,12 @@ from ..emit.traces import Trace
 from ..rules.recursions import Recursion
 from ..torch.engine import SumsInTorch, TorchEngine, is_traced
 from .derivatives import derivatives
-from .given import Given as Given
-from .given import factors_of as factors_of
-from .given import fits_compiled as fits_compiled
 from .launching import Launcher, launcher_for
 from .on_device import DeviceProgram
 from .program import Program
+from .tensor_inputs import TensorInputs as TensorInputs
+from .tensor_inputs import factors_of as factors_of
+from .tensor_inputs import fits_compiled as fits_compiled
 
 Numbers = Any  # a numpy array
 _NOTHING = torch.empty(0)  # in the place of weights, which contexts save by themselves
@@ -51,44 +51,44 @@ class SumsOnTensors(ABC):
     def torch_engine(self) -> SumsInTorch:
         """The same in torch."""
 
-    def on_device(self, given: Given, descends: bool = False) -> DeviceProgram | None:
+    def on_device(self, inputs: TensorInputs, descends: bool = False) -> DeviceProgram | None:
         """The same in kernels, if the weights are on a device that has them; here there are none.
 
         :param descends: whether derivations are wanted, and not sums alone.
         """
         return None
 
-    def fits(self, given: Given) -> bool:
+    def fits(self, inputs: TensorInputs) -> bool:
         """Whether compiled code or kernels can have the weights."""
-        tables = given.weights.values()
-        return fits_compiled(*tables) or self.on_device(given) is not None
+        tables = inputs.weights.values()
+        return fits_compiled(*tables) or self.on_device(inputs) is not None
 
-    def log_partition(self, given: Given, *, by_torch: bool = False) -> Tensor:
+    def log_partition(self, inputs: TensorInputs, *, by_torch: bool = False) -> Tensor:
         """Log Z, shape ``(B,)``, in nats; -inf without derivations. Differentiable any number of times.
 
         :param by_torch: whether torch does it even where compiled code could.
         """
-        return self.in_torch(given) if by_torch or not self.fits(given) else self.of_fitting(given)
+        return self.in_torch(inputs) if by_torch or not self.fits(inputs) else self.of_fitting(inputs)
 
-    def of_fitting(self, given: Given) -> Tensor:
+    def of_fitting(self, inputs: TensorInputs) -> Tensor:
         """The same of weights that compiled code or kernels can have."""
-        tables = given.weights.values()
+        tables = inputs.weights.values()
         if not torch.is_grad_enabled() or True not in {t.requires_grad for t in tables}:
-            return self.log_values(given)
-        log_z: Tensor = _LogPartition.apply(self, given, *tables)
+            return self.log_values(inputs)
+        log_z: Tensor = _LogPartition.apply(self, inputs, *tables)
         return log_z
 
-    def log_values(self, given: Given) -> Tensor:
+    def log_values(self, inputs: TensorInputs) -> Tensor:
         """Log Z by compiled code, without a graph."""
-        kernels = self.on_device(given)
+        kernels = self.on_device(inputs)
         if kernels is not None:
-            return kernels.log_counts(given.in_rows(), counts=False)[0].to(given.dtype)
-        if not given.lengths.is_cpu:
-            return self._log_counts_in_torch(given.in_rows(), counts=False)[0]
-        return self._log_z(self.program.log_counts(given.arrays(), counts=False)[0], given)
+            return kernels.log_counts(inputs.in_rows(), counts=False)[0].to(inputs.dtype)
+        if not inputs.lengths.is_cpu:
+            return self._log_counts_in_torch(inputs.in_rows(), counts=False)[0]
+        return self._log_z(self.program.log_counts(inputs.arrays(), counts=False)[0], inputs)
 
     def marginals(
-        self, given: Given, *, by_sentence: bool = False, by_torch: bool = False
+        self, inputs: TensorInputs, *, by_sentence: bool = False, by_torch: bool = False
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Log Z, and expected counts in the shapes of the weights: summed over the sentences that share a table.
 
@@ -96,22 +96,22 @@ class SumsOnTensors(ABC):
 
         :param by_sentence: counts of shape ``(B, *axes)`` also of tables that sentences share.
         """
-        tables = list(given.weights.values())
-        by_torch = by_torch or not self.fits(given)
+        tables = list(inputs.weights.values())
+        by_torch = by_torch or not self.fits(inputs)
         if not by_torch and (not torch.is_grad_enabled() or not any(t.requires_grad for t in tables)):
-            return self.log_counts(given, by_sentence=by_sentence)
+            return self.log_counts(inputs, by_sentence=by_sentence)
         if by_sentence:
-            tables = [t.expand(len(given.lengths), *t.shape[1:]) for t in tables]
-            given = given.with_weights(tables)
+            tables = [t.expand(len(inputs.lengths), *t.shape[1:]) for t in tables]
+            inputs = inputs.with_weights(tables)
         if by_torch:
-            lists = given.list_tensors()
-            return self.torch_engine.marginals(given.weights, given.lengths, given.words, given.sizes, lists)
-        log_z, *counts = _Marginals.apply(self, given, *tables)
-        return log_z, dict(zip(given.weights, counts, strict=True))
+            lists = inputs.list_tensors()
+            return self.torch_engine.marginals(inputs.weights, inputs.lengths, inputs.words, inputs.sizes, lists)
+        log_z, *counts = _Marginals.apply(self, inputs, *tables)
+        return log_z, dict(zip(inputs.weights, counts, strict=True))
 
     def log_counts(
         self,
-        given: Given,
+        inputs: TensorInputs,
         scale: Tensor | None = None,
         *,
         by_sentence: bool = False,
@@ -123,22 +123,26 @@ class SumsOnTensors(ABC):
         :param by_sentence: see :meth:`marginals`.
         :param constants: the other tables, of the type of the weights, which all sentences then share.
         """
-        kernels = None if constants else self.on_device(given)
-        if kernels is not None or not (given.lengths.is_cpu or constants):
+        kernels = None if constants else self.on_device(inputs)
+        if kernels is not None or not (inputs.lengths.is_cpu or constants):
             there = self._log_counts_in_torch if kernels is None else kernels.log_counts
-            log_z, counts = there(given.in_rows(), scale=scale, by_sentence=by_sentence)
-            return log_z.to(given.dtype), {n: given.as_given(counts[n]).to(w.dtype) for n, w in given.weights.items()}
+            log_z, counts = there(inputs.in_rows(), scale=scale, by_sentence=by_sentence)
+            return log_z.to(inputs.dtype), {
+                n: inputs.as_given(counts[n]).to(w.dtype) for n, w in inputs.weights.items()
+            }
         by = None if scale is None else scale.detach().cpu().double().numpy()
-        sentences = given.arrays().with_constants(constants or {})
+        sentences = inputs.arrays().with_constants(constants or {})
         log_z, counts = self.program.log_counts(sentences, scale=by, by_sentence=by_sentence)
         unknown = np.isnan(log_z)
         if unknown.any():
             for table in (t for t in counts.values() if len(t) == len(log_z)):
                 table[unknown] = np.nan
-        found = {n: _tensor(given.as_given(counts[n]), w.device, w.dtype) for n, w in given.weights.items()}
-        return self._log_z(log_z, given), found
+        found = {n: _tensor(inputs.as_given(counts[n]), w.device, w.dtype) for n, w in inputs.weights.items()}
+        return self._log_z(log_z, inputs), found
 
-    def tangents(self, given: Given, directions: Sequence[Tensor | None], scale: Tensor | None) -> list[Tensor] | None:
+    def tangents(
+        self, inputs: TensorInputs, directions: Sequence[Tensor | None], scale: Tensor | None
+    ) -> list[Tensor] | None:
         """Derivatives of log Z, shape ``(B,)``, and of the counts by compiled code, without a graph.
 
         :param directions: of the weights, None for zero.
@@ -147,19 +151,19 @@ class SumsOnTensors(ABC):
         """
         return None
 
-    def best(self, given: Given, k: int, trace: Trace, width: int) -> tuple[Tensor, Tensor]:
+    def best(self, inputs: TensorInputs, k: int, trace: Trace, width: int) -> tuple[Tensor, Tensor]:
         """See :meth:`.Program.best`; scores are float64. On a device the best one is found by kernels, k on the CPU."""
-        if len(given.lengths) == 0:
+        if len(inputs.lengths) == 0:
             return torch.zeros(k, 0), torch.zeros(k, 0, width, dtype=torch.long)
-        kernels = self.on_device(given, descends=True) if k == 1 else None
+        kernels = self.on_device(inputs, descends=True) if k == 1 else None
         if kernels is not None:
-            score, row = kernels.best(given, trace, width)
+            score, row = kernels.best(inputs, trace, width)
             return score[None], row[None]
-        scores, rows = self.program.best(given.arrays(), k, trace, width)
+        scores, rows = self.program.best(inputs.arrays(), k, trace, width)
         return torch.from_numpy(scores), torch.from_numpy(rows)
 
     def draw(
-        self, given: Given, number: int, trace: Trace, width: int, generator: torch.Generator | None = None
+        self, inputs: TensorInputs, number: int, trace: Trace, width: int, generator: torch.Generator | None = None
     ) -> Tensor:
         """The weights in drawn derivations, shape ``(number, B, width)``; see :meth:`.Program.draw`.
 
@@ -169,9 +173,9 @@ class SumsOnTensors(ABC):
         """
         device = None if generator is None else generator.device
         seed = int(torch.randint(2**62, (), generator=generator, device=device))
-        if len(given.lengths) == 0 or number == 0:
-            return torch.zeros(number, len(given.lengths), width, dtype=torch.long)
-        log_z, found = self.drawn(given, number, seed, trace, width)
+        if len(inputs.lengths) == 0 or number == 0:
+            return torch.zeros(number, len(inputs.lengths), width, dtype=torch.long)
+        log_z, found = self.drawn(inputs, number, seed, trace, width)
         possible = log_z.isfinite()
         if not possible.all():
             first = int(possible.long().argmin())
@@ -180,28 +184,30 @@ class SumsOnTensors(ABC):
             raise ValueError(f"sentence {first} has no {self._derivation} of positive weight to sample")
         return found
 
-    def drawn(self, given: Given, number: int, seed: int, trace: Trace, width: int) -> tuple[Tensor, Tensor]:
+    def drawn(self, inputs: TensorInputs, number: int, seed: int, trace: Trace, width: int) -> tuple[Tensor, Tensor]:
         """Log Z, shape ``(B,)``, and the weights in drawn derivations; see :meth:`.Program.draw`."""
-        kernels = self.on_device(given, descends=True)
+        kernels = self.on_device(inputs, descends=True)
         if kernels is not None:
-            return kernels.draw(given, number, seed, trace, width)
-        values, rows = self.program.draw(given.arrays(), number, seed, trace, width)
+            return kernels.draw(inputs, number, seed, trace, width)
+        values, rows = self.program.draw(inputs.arrays(), number, seed, trace, width)
         return torch.from_numpy(values), torch.from_numpy(rows)
 
-    def in_torch(self, given: Given) -> Tensor:
+    def in_torch(self, inputs: TensorInputs) -> Tensor:
         """Log Z by torch, with any number of derivatives, on any device and under torch's transforms."""
-        given = given.in_rows()
-        weights = {name: w.to(given.dtype) for name, w in given.weights.items()}
-        return self.torch_engine.log_partition(weights, given.lengths, given.words, given.sizes, given.list_tensors())
+        inputs = inputs.in_rows()
+        weights = {name: w.to(inputs.dtype) for name, w in inputs.weights.items()}
+        return self.torch_engine.log_partition(
+            weights, inputs.lengths, inputs.words, inputs.sizes, inputs.list_tensors()
+        )
 
     def _log_counts_in_torch(
-        self, given: Given, *, counts: bool = True, scale: Tensor | None = None, by_sentence: bool = False
+        self, inputs: TensorInputs, *, counts: bool = True, scale: Tensor | None = None, by_sentence: bool = False
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """:meth:`log_counts` by torch, in logarithms, wherever the tensors are."""
-        B, tables = len(given.lengths), [w.detach().to(given.dtype) for w in given.weights.values()]
+        B, tables = len(inputs.lengths), [w.detach().to(inputs.dtype) for w in inputs.weights.values()]
         wide = [w.expand(B, *w.shape[1:]) if by_sentence else w for w in tables]
         with torch.inference_mode(False):
-            few = given.with_copies().with_weights(wide)
+            few = inputs.with_copies().with_weights(wide)
             rest = few.lengths, few.words, few.sizes, few.list_tensors()
         if not counts:
             with torch.no_grad():
@@ -214,8 +220,8 @@ class SumsOnTensors(ABC):
         return log_z, found
 
     @staticmethod
-    def _log_z(log_z: Numbers, given: Given) -> Tensor:
-        return _tensor(log_z, next(iter(given.weights.values())).device, given.dtype)
+    def _log_z(log_z: Numbers, inputs: TensorInputs) -> Tensor:
+        return _tensor(log_z, next(iter(inputs.weights.values())).device, inputs.dtype)
 
 
 class TensorProgram(SumsOnTensors):
@@ -238,35 +244,37 @@ class TensorProgram(SumsOnTensors):
     def torch_engine(self) -> TorchEngine:
         return TorchEngine(self.recursion)
 
-    def tangents(self, given: Given, directions: Sequence[Tensor | None], scale: Tensor | None) -> list[Tensor] | None:
-        inputs = [x for x in (*given.weights.values(), *directions, scale) if x is not None]
-        is_graph = torch.is_grad_enabled() or any(map(is_traced, inputs))
-        fits = fits_compiled(*inputs) and self.on_device(given) is None
-        if is_graph or not fits or not self.program.in_many or not len(given.lengths):
+    def tangents(
+        self, inputs: TensorInputs, directions: Sequence[Tensor | None], scale: Tensor | None
+    ) -> list[Tensor] | None:
+        tensors = [x for x in (*inputs.weights.values(), *directions, scale) if x is not None]
+        is_graph = torch.is_grad_enabled() or any(map(is_traced, tensors))
+        fits = fits_compiled(*tensors) and self.on_device(inputs) is None
+        if is_graph or not fits or not self.program.in_many or not len(inputs.lengths):
             return None
-        tables, by = given.weights.items(), dict[str, Numbers]()
-        for (name, w), u in zip(given.in_rows().weights.items(), directions, strict=True):
+        tables, by = inputs.weights.items(), dict[str, Numbers]()
+        for (name, w), u in zip(inputs.in_rows().weights.items(), directions, strict=True):
             by[name] = (torch.zeros_like(w) if u is None else u.reshape(w.shape)).detach().numpy()
         factors = None if scale is None else scale.detach().double().numpy()
-        tangent, found = self.program.tangents(given.arrays(), by, scale=factors)
+        tangent, found = self.program.tangents(inputs.arrays(), by, scale=factors)
         for table in (t for t in found.values() if len(t) == len(tangent)):
             table[np.isnan(tangent)] = np.nan
-        own = (torch.from_numpy(given.as_given(found[n])).to(w.dtype) for n, w in tables)
-        return [self._log_z(tangent, given), *own]
+        own = (torch.from_numpy(inputs.as_given(found[n])).to(w.dtype) for n, w in tables)
+        return [self._log_z(tangent, inputs), *own]
 
-    def on_device(self, given: Given, descends: bool = False) -> DeviceProgram | None:
-        launcher = launcher_for(given.lengths.device)
-        if launcher is None or not len(given.lengths) or not self.program.in_many:
+    def on_device(self, inputs: TensorInputs, descends: bool = False) -> DeviceProgram | None:
+        launcher = launcher_for(inputs.lengths.device)
+        if launcher is None or not len(inputs.lengths) or not self.program.in_many:
             return None
-        tables = [*given.weights.values(), *given.words.values()]
-        if any(t.device != given.lengths.device for t in tables):
+        tables = [*inputs.weights.values(), *inputs.words.values()]
+        if any(t.device != inputs.lengths.device for t in tables):
             return None
-        if given.dtype not in (torch.float32, torch.float64):
+        if inputs.dtype not in (torch.float32, torch.float64):
             return None
         if launcher not in self._on_devices:
             self._on_devices[launcher] = DeviceProgram(self.program, launcher)
         found = self._on_devices[launcher]
-        return found if found.fits(given.in_rows(), descends) else None
+        return found if found.fits(inputs.in_rows(), descends) else None
 
 
 def tensor_program(recursion: Recursion) -> TensorProgram:
@@ -287,10 +295,10 @@ class _LogPartition(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, on: SumsOnTensors, given: Given, *tables: Tensor) -> Tensor:
-        ctx.on, ctx.given = on, given.with_weights([_NOTHING] * len(tables))
+    def forward(ctx: Any, on: SumsOnTensors, inputs: TensorInputs, *tables: Tensor) -> Tensor:
+        ctx.on, ctx.inputs = on, inputs.with_weights([_NOTHING] * len(tables))
         ctx.save_for_backward(*tables)
-        log_z, counts = on.log_counts(given)
+        log_z, counts = on.log_counts(inputs)
         ctx.kept = list(counts.values())
         return log_z
 
@@ -300,15 +308,15 @@ class _LogPartition(torch.autograd.Function):
         tables = ctx.saved_tensors
         kept = ctx.__dict__.pop("kept", None)  # by one thread
         if is_traced(gradient):
-            return (None, None, *_derivatives(ctx.on, ctx.given.with_weights(tables), [gradient]))
+            return (None, None, *_derivatives(ctx.on, ctx.inputs.with_weights(tables), [gradient]))
         if torch.is_grad_enabled():
-            return (None, None, *_Counts.apply(ctx.on, ctx.given, gradient, *tables))
+            return (None, None, *_Counts.apply(ctx.on, ctx.inputs, gradient, *tables))
         factors = gradient.detach()
         is_one = len(factors) < 2 or factors.stride(0) == 0 or bool((factors == factors[0]).all())
-        if not is_one and not (ctx.given.batched and all(len(t) == len(factors) for t in tables)):
-            return (None, None, *ctx.on.log_counts(ctx.given.with_weights(tables), gradient)[1].values())
+        if not is_one and not (ctx.inputs.batched and all(len(t) == len(factors) for t in tables)):
+            return (None, None, *ctx.on.log_counts(ctx.inputs.with_weights(tables), gradient)[1].values())
         if kept is None:
-            kept = list(ctx.on.log_counts(ctx.given.with_weights(tables))[1].values())
+            kept = list(ctx.on.log_counts(ctx.inputs.with_weights(tables))[1].values())
         if factors.is_cpu and (factors.numpy() == 1).all():  # as those of a sum
             return (None, None, *kept)
         return (None, None, *[_scaled(c, factors[:1] if is_one else factors, in_place=True) for c in kept])
@@ -318,18 +326,18 @@ class _Counts(torch.autograd.Function):
     """Counts by compiled code, those of each sentence times a factor."""
 
     @staticmethod
-    def forward(ctx: Any, on: SumsOnTensors, given: Given, scale: Tensor, *tables: Tensor) -> Any:
-        ctx.on, ctx.given = on, given.with_weights([_NOTHING] * len(tables))
+    def forward(ctx: Any, on: SumsOnTensors, inputs: TensorInputs, scale: Tensor, *tables: Tensor) -> Any:
+        ctx.on, ctx.inputs = on, inputs.with_weights([_NOTHING] * len(tables))
         ctx.save_for_backward(scale, *tables)
-        return tuple(on.log_counts(given.with_weights(tables), scale)[1].values())
+        return tuple(on.log_counts(inputs.with_weights(tables), scale)[1].values())
 
     @staticmethod
     def backward(ctx: Any, *directions: Any) -> Any:
         scale, *tables = ctx.saved_tensors
-        given = ctx.given.with_weights(tables)
-        found = ctx.on.tangents(given, directions, scale)
+        inputs = ctx.inputs.with_weights(tables)
+        found = ctx.on.tangents(inputs, directions, scale)
         if found is None:
-            *found, by_scale = _derivatives(ctx.on, given, [None, *directions], scale)
+            *found, by_scale = _derivatives(ctx.on, inputs, [None, *directions], scale)
             return (None, None, by_scale, *found)
         return (None, None, *found)
 
@@ -338,34 +346,34 @@ class _Marginals(torch.autograd.Function):
     """Log Z and counts by compiled code, and their first derivatives."""
 
     @staticmethod
-    def forward(ctx: Any, on: SumsOnTensors, given: Given, *tables: Tensor) -> Any:
-        ctx.on, ctx.given = on, given.with_weights([_NOTHING] * len(tables))
+    def forward(ctx: Any, on: SumsOnTensors, inputs: TensorInputs, *tables: Tensor) -> Any:
+        ctx.on, ctx.inputs = on, inputs.with_weights([_NOTHING] * len(tables))
         ctx.set_materialize_grads(False)
-        log_z, counts = on.log_counts(given)
+        log_z, counts = on.log_counts(inputs)
         ctx.save_for_backward(*tables, *counts.values())
         return log_z, *counts.values()
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> Any:
-        size = len(ctx.given.weights)
+        size = len(ctx.inputs.weights)
         saved = ctx.saved_tensors  # which checkpointing gives once
         tables, counts = saved[:size], saved[size:]
         if all(g is None for g in gradients):
             return (None, None, *(None,) * size)
-        given = ctx.given.with_weights(tables)
+        inputs = ctx.inputs.with_weights(tables)
         by_log_z, *directions = gradients
         if torch.is_grad_enabled() or any(is_traced(g) for g in gradients if g is not None):
-            return (None, None, *_derivatives(ctx.on, given, gradients))
+            return (None, None, *_derivatives(ctx.on, inputs, gradients))
         found: list[list[Tensor]] = []
         if any(g is not None for g in directions):
-            tangents = ctx.on.tangents(given, directions, None)
+            tangents = ctx.on.tangents(inputs, directions, None)
             if tangents is None:
-                return (None, None, *_derivatives(ctx.on, given, gradients))
+                return (None, None, *_derivatives(ctx.on, inputs, gradients))
             found.append(tangents[1:])
-        if by_log_z is not None and all(len(t) == len(given.lengths) for t in tables):
+        if by_log_z is not None and all(len(t) == len(inputs.lengths) for t in tables):
             found.append([_scaled(c, by_log_z.detach(), in_place=False) for c in counts])
         elif by_log_z is not None:
-            found.append(list(ctx.on.log_counts(given, by_log_z)[1].values()))
+            found.append(list(ctx.on.log_counts(inputs, by_log_z)[1].values()))
         return (None, None, *(functools.reduce(torch.add, parts) for parts in zip(*found, strict=True)))
 
 
@@ -385,9 +393,9 @@ def _tensor(array: Numbers, device: torch.device, dtype: torch.dtype) -> Tensor:
 
 
 def _derivatives(
-    on: SumsOnTensors, given: Given, gradients: Sequence[Tensor | None], scale: Tensor | None = None
+    on: SumsOnTensors, inputs: TensorInputs, gradients: Sequence[Tensor | None], scale: Tensor | None = None
 ) -> tuple[Tensor, ...]:
     """Derivatives of log Z and of the counts in the directions of ``gradients``, as torch has them."""
     # Copies, for what was made in inference mode cannot be differentiated through.
-    given, tables = given.with_copies(), tuple(given.weights.values())
-    return derivatives(lambda *tables: on.in_torch(given.with_weights(tables)), tables, gradients, scale)
+    inputs, tables = inputs.with_copies(), tuple(inputs.weights.values())
+    return derivatives(lambda *tables: on.in_torch(inputs.with_weights(tables)), tables, gradients, scale)

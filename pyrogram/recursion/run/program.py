@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from ..emit.inputs import Inputs
 from ..emit.layout import Layout
-from ..emit.sentences import Sentences
 from ..emit.traces import Trace
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
@@ -48,7 +48,7 @@ class Program:
 
     def log_counts(
         self,
-        given: Sentences,
+        inputs: Inputs,
         *,
         counts: bool = True,
         scale: Numbers | None = None,
@@ -58,28 +58,28 @@ class Program:
         """Log Z, shape ``(B,)``, and expected counts in the shapes of the weights, summed where sentences share them;
         none of constants.
 
-        :param given: weights, all of them float64 or all float32; where some are constants, the others are shared.
+        :param inputs: weights, all of them float64 or all float32; where some are constants, the others are shared.
         :param scale: what the counts of each sentence are multiplied by, shape ``(B,)``.
         :param into: what counts are added to instead, zeros in the same shapes, where no two sentences speak of the
             same element of a table.
         :param by_sentence: counts of shape ``(B, ...)`` also of tables that sentences share.
         """
-        dtype = _dtype(given)
+        dtype = _dtype(inputs)
         if self.in_many:
-            if len(given.lengths) == 0:
-                return np.zeros(0), _zeros(given, by_sentence) if into is None else {}
-            engine, few, unknown = self._ready(given, dtype)
-            order = longest_first(given.lengths)
+            if len(inputs.lengths) == 0:
+                return np.zeros(0), _zeros(inputs, by_sentence) if into is None else {}
+            engine, few, unknown = self._ready(inputs, dtype)
+            order = longest_first(inputs.lengths)
             log_z, found = engine.log_counts(few, order, counts=counts, scale=scale, into=into, by_sentence=by_sentence)
             if unknown:
                 log_z.fill(np.nan)
             return log_z, {n: t.astype(dtype, copy=False) for n, t in found.items()} if into is None else {}
-        few = given.in_logarithms()
+        few = inputs.in_logarithms()
         if by_sentence:
-            B = len(given.lengths)
+            B = len(inputs.lengths)
             few = replace(few, weights={n: np.broadcast_to(w, (B, *w.shape[1:])) for n, w in few.weights.items()})
         log_z, found = self._scalar(dtype).log_counts(few, counts=counts, scale=scale)
-        found = {name: table for name, table in found.items() if name not in given.constants}
+        found = {name: table for name, table in found.items() if name not in inputs.constants}
         if into is None:
             return log_z, found
         for name, table in found.items():
@@ -87,7 +87,7 @@ class Program:
         return log_z, {}
 
     def tangents(
-        self, given: Sentences, directions: Mapping[str, Numbers], *, scale: Numbers | None = None
+        self, inputs: Inputs, directions: Mapping[str, Numbers], *, scale: Numbers | None = None
     ) -> tuple[Numbers, dict[str, Numbers]]:
         """Derivatives of log Z, shape ``(B,)``, and of expected counts, in the shapes of the weights, in one direction.
 
@@ -104,10 +104,10 @@ class Program:
         finite = {name: np.where(np.isfinite(x), x, 0.0) for name, x in directions.items()}
         size = max((float(np.abs(x).max(initial=0.0)) for x in finite.values()), default=0.0)
         unit = 2.0 ** np.ceil(np.log2(size)) if size > 0 else 1.0  # a derivative is linear in its direction
-        engine = self._lanes("float64", weights=_dtype(given))
+        engine = self._lanes("float64", weights=_dtype(inputs))
         tangent, found = engine.log_counts(
-            given,
-            longest_first(given.lengths),
+            inputs,
+            longest_first(inputs.lengths),
             scale=scale,
             directions={
                 n: np.where(np.isfinite(x), np.asarray(x, np.float64) / unit, np.nan) for n, x in directions.items()
@@ -115,26 +115,26 @@ class Program:
         )
         return tangent * unit, {name: table * unit for name, table in found.items()}
 
-    def best(self, given: Sentences, k: int, trace: Trace, width: int) -> tuple[Numbers, Numbers]:
+    def best(self, inputs: Inputs, k: int, trace: Trace, width: int) -> tuple[Numbers, Numbers]:
         """Scores of the k best derivations, shape ``(k, B)``, and the weights in them, ``(k, B, width)``.
 
         Where there are fewer, scores are -inf and rows -1.
 
         :param trace: numbers of the elements of tables, see :mod:`~pyrogram.recursion.emit.traces`.
         """
-        given = given.in_logarithms()
+        inputs = inputs.in_logarithms()
         if k > 1 or not self.in_many:
-            return self._scalar(_dtype(given)).best(given, k, trace, width)
-        if self.has_numbers(given.weights):
+            return self._scalar(_dtype(inputs)).best(inputs, k, trace, width)
+        if self.has_numbers(inputs.weights):
             engine = self._lanes("float64", shared=True)
-            given = replace(given, weights={name: np.asarray(w, np.float64) for name, w in given.weights.items()})
+            inputs = replace(inputs, weights={name: np.asarray(w, np.float64) for name, w in inputs.weights.items()})
         else:
-            engine = self._lanes("float64", weights=_dtype(given))
-        scores, rows = engine.best(given, longest_first(given.lengths), trace, width)
+            engine = self._lanes("float64", weights=_dtype(inputs))
+        scores, rows = engine.best(inputs, longest_first(inputs.lengths), trace, width)
         return scores[None], rows[None]
 
     def most_expected(
-        self, given: Sentences, worth: Mapping[str, Numbers], trace: Trace, width: int
+        self, inputs: Inputs, worth: Mapping[str, Numbers], trace: Trace, width: int
     ) -> tuple[Numbers, Numbers]:
         """The derivations of positive weight with the greatest sums of posteriors of instances of rules.
 
@@ -142,41 +142,41 @@ class Program:
             by; of several, by the sum.
         :returns: the sums, shape ``(B,)``, -inf without derivations, and the weights, ``(B, width)``; see :meth:`best`.
         """
-        return self._scalar(_dtype(given)).most_expected(given.in_logarithms(), worth, trace, width)
+        return self._scalar(_dtype(inputs)).most_expected(inputs.in_logarithms(), worth, trace, width)
 
-    def draw(self, given: Sentences, number: int, seed: int, trace: Trace, width: int) -> tuple[Numbers, Numbers]:
+    def draw(self, inputs: Inputs, number: int, seed: int, trace: Trace, width: int) -> tuple[Numbers, Numbers]:
         """Log Z, shape ``(B,)``, and the weights in drawn derivations, ``(number, B, width)``; see :meth:`best`.
 
         Rows of sentences without derivations are -1.
         """
-        given = given.in_logarithms()
-        dtype = _dtype(given)
+        inputs = inputs.in_logarithms()
+        dtype = _dtype(inputs)
         if not self.in_many:
-            return self._scalar(dtype).draw(given, number, seed, trace, width)
-        engine, few, _ = self._ready(given, dtype)
-        return engine.draw(few, longest_first(given.lengths), (number, width), seed, trace)
+            return self._scalar(dtype).draw(inputs, number, seed, trace, width)
+        engine, few, _ = self._ready(inputs, dtype)
+        return engine.draw(few, longest_first(inputs.lengths), (number, width), seed, trace)
 
     def has_numbers(self, weights: Mapping[str, Sized]) -> bool:
         """Whether all sentences share the weights that know neither positions nor words."""
         return bool(self.plain) and all(len(weights.get(name, ())) == 1 for name in self.plain)
 
-    def _ready(self, given: Sentences, dtype: str) -> tuple[LanesEngine, Sentences, bool]:
+    def _ready(self, inputs: Inputs, dtype: str) -> tuple[LanesEngine, Inputs, bool]:
         """An engine of lanes, and weights as it takes them: one table for all sentences is exponentiated once.
 
         And whether a weight that all sentences share is NaN, which charts may pass over.
         """
-        weights, constants = given.weights, given.constants
+        weights, constants = inputs.weights, inputs.constants
         shared = bool(constants) or (not self._by_position and {len(table) for table in weights.values()} <= {1})
         numbers = self.plain if self.has_numbers(weights) else frozenset[str]()
         raised = [name for name in weights if (name not in constants if shared else name in numbers)]
         if not raised and not shared:
-            return self._lanes(dtype, weights=dtype), given, False
+            return self._lanes(dtype, weights=dtype), inputs, False
         orders = self._rows if shared else {}
         parts = [weights[name].transpose(orders[name][0]) if name in orders else weights[name] for name in raised]
         logs = np.concatenate(parts or [[]], None, dtype=dtype)
         if not _is_near_one(logs):
             engine = self._lanes(dtype, weights=dtype, given=constants)
-            return engine, given.in_logarithms(), bool(np.isnan(logs).any())
+            return engine, inputs.in_logarithms(), bool(np.isnan(logs).any())
         with np.errstate(under="ignore", invalid="ignore"):
             np.exp(logs, logs)
         tables, start = {}, 0
@@ -190,8 +190,8 @@ class Program:
             engine = self._lanes(dtype, logs=False, given=constants, shared=bool(numbers))
         else:
             engine = self._lanes(dtype, logs=False) if shared else self._lanes(dtype, shared=True)
-        rest = given.words, given.sizes, given.lists, constants, given.checked
-        return engine, Sentences(given.lengths, tables, *rest), False
+        rest = inputs.words, inputs.sizes, inputs.lists, constants, inputs.checked
+        return engine, Inputs(inputs.lengths, tables, *rest), False
 
 
 def _is_near_one(logs: Numbers) -> bool:
@@ -217,11 +217,11 @@ def longest_first(lengths: Numbers) -> Numbers:
     return (-lengths).argsort(kind="stable")
 
 
-def _dtype(given: Sentences) -> str:
-    return "float32" if {table.dtype for table in given.weights.values()} == {np.dtype(np.float32)} else "float64"
+def _dtype(inputs: Inputs) -> str:
+    return "float32" if {table.dtype for table in inputs.weights.values()} == {np.dtype(np.float32)} else "float64"
 
 
-def _zeros(given: Sentences, by_sentence: bool) -> dict[str, Numbers]:
+def _zeros(inputs: Inputs, by_sentence: bool) -> dict[str, Numbers]:
     """Counts of nothing."""
-    B, counted = len(given.lengths), {n: w for n, w in given.weights.items() if n not in given.constants}
+    B, counted = len(inputs.lengths), {n: w for n, w in inputs.weights.items() if n not in inputs.constants}
     return {name: np.zeros((B if by_sentence else len(w), *w.shape[1:]), w.dtype) for name, w in counted.items()}

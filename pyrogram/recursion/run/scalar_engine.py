@@ -14,8 +14,8 @@ from ..code import objects
 from ..code.threads import run_workers
 from ..emit import derivations, expected, logs
 from ..emit.agenda import room
+from ..emit.inputs import PARTS, Inputs, Numbers, strided
 from ..emit.layout import Layout
-from ..emit.sentences import PARTS, Numbers, Sentences, strided
 from ..emit.traces import Trace, trace_values
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
@@ -44,18 +44,18 @@ class ScalarEngine:
         self._compiled: dict[str, objects.Compiled] = {}
 
     def log_counts(
-        self, given: Sentences, *, counts: bool = True, scale: Numbers | None = None
+        self, inputs: Inputs, *, counts: bool = True, scale: Numbers | None = None
     ) -> tuple[Numbers, dict[str, Numbers]]:
         """Log Z, shape ``(B,)``, and expected counts in the shapes of the weights: summed over sentences that share."""
-        self._checks.check_names(given)
-        B = len(given.lengths)
-        values = given.strides() | given.arrays() | self._sentences(given)
+        self._checks.check_names(inputs)
+        B = len(inputs.lengths)
+        values = inputs.strides() | inputs.arrays() | self._sentences(inputs)
         log_z = np.empty(B)
         outputs: dict[str, Numbers] = {}
-        shared = counts and any(len(table) == 1 for table in given.weights.values()) and B > 1
+        shared = counts and any(len(table) == 1 for table in inputs.weights.values()) and B > 1
         values["parts"] = min(PARTS, B) if shared else B
         for w in self.layout.weights:
-            table = given.weights[w.name]
+            table = inputs.weights[w.name]
             own = len(table) == B and not (shared and len(table) == 1)
             shape = (1 if own else values["parts"], len(table) if own else 1, *table.shape[1:])
             out = outputs[w.name] = np.zeros(shape if counts else (1,) * len(shape), self.dtype)
@@ -69,35 +69,35 @@ class ScalarEngine:
             "with_counts": int(counts),
             "scale": np.ones(B) if scale is None else np.ascontiguousarray(scale, np.float64),
         }
-        size = self._cells(given)
+        size = self._cells(inputs)
         self._run("log_counts", values, lambda: {"chart": np.empty(size), "given": np.empty(size)})
         summed = {name: out[0] if len(out) == 1 else out.sum(0) for name, out in outputs.items()}
         return log_z, summed if counts else {}
 
-    def best(self, given: Sentences, k: int, trace: Trace, width: int) -> tuple[Numbers, Numbers]:
+    def best(self, inputs: Inputs, k: int, trace: Trace, width: int) -> tuple[Numbers, Numbers]:
         """Scores of the k best derivations, shape ``(k, B)``, and the weights in them, shape ``(k, B, width)``.
 
         :param trace: numbers of the elements of tables, see :mod:`~pyrogram.recursion.emit.traces`.
         """
-        B = len(given.lengths)
+        B = len(inputs.lengths)
         scores = np.empty((k, B))
-        values = given.strides() | given.arrays() | self._sentences(given) | {"k": k, "batch": B, "scores": scores}
+        values = inputs.strides() | inputs.arrays() | self._sentences(inputs) | {"k": k, "batch": B, "scores": scores}
         values |= trace_values(self.layout, trace, (k, B, width))
-        size = self._cells(given) * k
-        self._run("best", values, lambda: {"chart": np.empty(size), **room(self.cells, given.pitch, given.sizes, 1)})
+        size = self._cells(inputs) * k
+        self._run("best", values, lambda: {"chart": np.empty(size), **room(self.cells, inputs.pitch, inputs.sizes, 1)})
         return scores, values["trace"]
 
     def most_expected(
-        self, given: Sentences, worth: Mapping[str, Numbers], trace: Trace, width: int
+        self, inputs: Inputs, worth: Mapping[str, Numbers], trace: Trace, width: int
     ) -> tuple[Numbers, Numbers]:
         """The derivations with the greatest sums of posteriors: the sums, ``(B,)``, and the weights, ``(B, width)``.
 
         :param worth: of the weights, in their shapes: what the posterior of an instance with one of them is multiplied
             by; of several, by the sum.
         """
-        B, size = len(given.lengths), self._cells(given)
+        B, size = len(inputs.lengths), self._cells(inputs)
         scores = np.empty(B)
-        values = given.strides() | given.arrays() | self._sentences(given) | {"scores": scores}
+        values = inputs.strides() | inputs.arrays() | self._sentences(inputs) | {"scores": scores}
         for w in self.layout.weights:
             table = worth[w.name]
             values |= strided(f"worth.{w.name}", table, ("b", *range(table.ndim - 1))) | {f"worth.{w.name}": table}
@@ -109,24 +109,24 @@ class ScalarEngine:
             values,
             lambda: {
                 **{name: np.empty(size) for name in ("chart", "given", "gains")},
-                **room(self.cells, given.pitch, given.sizes),
+                **room(self.cells, inputs.pitch, inputs.sizes),
             },
         )
         return scores, values["trace"]
 
-    def draw(self, given: Sentences, number: int, seed: int, trace: Trace, width: int) -> tuple[Numbers, Numbers]:
+    def draw(self, inputs: Inputs, number: int, seed: int, trace: Trace, width: int) -> tuple[Numbers, Numbers]:
         """Log Z, shape ``(B,)``, and the weights in drawn derivations, ``(number, B, width)``; see :meth:`best`."""
-        B = len(given.lengths)
+        B = len(inputs.lengths)
         log_z = np.empty(B)
         values = (
-            given.strides()
-            | given.arrays()
-            | self._sentences(given)
+            inputs.strides()
+            | inputs.arrays()
+            | self._sentences(inputs)
             | {"draws": number, "batch": B, "log_z": log_z, "seed": seed}
         )
         values |= trace_values(self.layout, trace, (number, B, width))
-        size = self._cells(given)
-        self._run("draw", values, lambda: {"chart": np.empty(size), **room(self.cells, given.pitch, given.sizes)})
+        size = self._cells(inputs)
+        self._run("draw", values, lambda: {"chart": np.empty(size), **room(self.cells, inputs.pitch, inputs.sizes)})
         return log_z, values["trace"]
 
     def _run(self, name: str, values: dict[str, Any], own: Callable[[], dict[str, Any]]) -> None:
@@ -147,18 +147,18 @@ class ScalarEngine:
         if count:
             run_workers(work, cost=count * 100.0 * n**3)
 
-    def _sentences(self, given: Sentences) -> dict[str, Any]:
-        self._checks.check(given, self.dtype)
-        B = len(given.lengths)
+    def _sentences(self, inputs: Inputs) -> dict[str, Any]:
+        self._checks.check(inputs, self.dtype)
+        B = len(inputs.lengths)
         return {"order": np.arange(B), "count": B, "parts": B}
 
-    def _symbols(self, given: Sentences) -> dict[str, int]:
+    def _symbols(self, inputs: Inputs) -> dict[str, int]:
         """How many elements each item has at its positions."""
         return {
-            name: math.prod(s if isinstance(s, int) else given.sizes[s] for s in sizes)
+            name: math.prod(s if isinstance(s, int) else inputs.sizes[s] for s in sizes)
             for name, sizes in self.cells.sizes.items()
         }
 
-    def _cells(self, given: Sentences) -> int:
-        pitch = given.pitch
-        return sum(pitch ** self.cells.arity[name] * count for name, count in self._symbols(given).items())
+    def _cells(self, inputs: Inputs) -> int:
+        pitch = inputs.pitch
+        return sum(pitch ** self.cells.arity[name] * count for name, count in self._symbols(inputs).items())

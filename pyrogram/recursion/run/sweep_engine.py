@@ -17,9 +17,9 @@ from ..emit import driver
 from ..emit.agenda import room
 from ..emit.collapsed import CollapsedSweep
 from ..emit.hastings import HastingsSweep
+from ..emit.inputs import strided
 from ..emit.layout import Layout
 from ..emit.sentence_events import CELL, FewEvents, SentenceEvents, repeated_tables
-from ..emit.sentences import strided
 from ..emit.sweeps import Weighing
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion

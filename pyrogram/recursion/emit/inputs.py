@@ -17,7 +17,7 @@ PARTS = 8  # in which sums over sentences are formed, whatever the number of thr
 
 
 @dataclass
-class Sentences:
+class Inputs:
     """What a recursion is run on.
 
     :param lengths: numbers of words, shape ``(B,)``.
@@ -41,19 +41,19 @@ class Sentences:
         self.lengths = np.asarray(self.lengths)
         self.weights = {name: np.asarray(table) for name, table in self.weights.items()}
 
-    def only(self, sentences: Numbers) -> Sentences:
+    def only(self, sentences: Numbers) -> Inputs:
         """Some of the sentences."""
         weights = {name: table if len(table) == 1 else table[sentences] for name, table in self.weights.items()}
         words = {name: rows[sentences] for name, rows in self.words.items()}
         return replace(self, lengths=self.lengths[sentences], weights=weights, words=words)
 
-    def with_constants(self, constants: Mapping[str, Numbers]) -> Sentences:
+    def with_constants(self, constants: Mapping[str, Numbers]) -> Inputs:
         """The same with tables of numbers that are not counted, shape ``(B, *axes)``, positions first."""
         return (
             replace(self, weights={**self.weights, **constants}, constants=frozenset(constants)) if constants else self
         )
 
-    def in_logarithms(self) -> Sentences:
+    def in_logarithms(self) -> Inputs:
         """The same, with logarithms of all weights."""
         with np.errstate(divide="ignore"):
             logs = {name: np.log(self.weights[name]) for name in self.constants}

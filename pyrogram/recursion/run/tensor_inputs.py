@@ -12,14 +12,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..emit.sentences import Sentences
+from ..emit.inputs import Inputs
 
 Numbers = Any  # a numpy array
 _COMPILED = {(True, torch.float32), (True, torch.float64)}
 
 
 @dataclass
-class Given:
+class TensorInputs:
     """What a recursion is run on, in tensors.
 
     :param weights: log weights by table, shape ``(B, *axes)``, or ``(1, *axes)`` for all sentences alike.
@@ -45,21 +45,21 @@ class Given:
         """Of all weights together."""
         return functools.reduce(torch.promote_types, {w.dtype for w in self.weights.values()})
 
-    def arrays(self) -> Sentences:
+    def arrays(self) -> Inputs:
         """What compiled code takes: float32 if all weights are, else float64."""
         dtype = torch.float32 if self.dtype == torch.float32 else torch.float64
         weights = {name: _numbers(w, dtype) for name, w in self.weights.items()}
         if not self.batched:
             weights = {name: table[None] for name, table in weights.items()}
         words = {name: rows.cpu().numpy() for name, rows in self.words.items()}
-        return Sentences(self.lengths.cpu().numpy(), weights, words, self.sizes, self.lists, checked=self.checked)
+        return Inputs(self.lengths.cpu().numpy(), weights, words, self.sizes, self.lists, checked=self.checked)
 
-    def with_weights(self, tables: Sequence[Tensor]) -> Given:
+    def with_weights(self, tables: Sequence[Tensor]) -> TensorInputs:
         """The same with other weights, in the same order; until these are there, somebody may change words."""
         weights = dict(zip(self.weights, tables, strict=True))
-        return Given(weights, self.lengths, self.words, self.sizes, self.lists, batched=self.batched)
+        return TensorInputs(weights, self.lengths, self.words, self.sizes, self.lists, batched=self.batched)
 
-    def in_rows(self) -> Given:
+    def in_rows(self) -> TensorInputs:
         """The same, with a first dimension of all tables."""
         weights = {name: w if self.batched else w[None] for name, w in self.weights.items()}
         return replace(self, weights=weights, batched=True)
@@ -72,7 +72,7 @@ class Given:
         """Columns of lists on the device of the sentences."""
         return {name: torch.from_numpy(column).to(self.lengths.device) for name, column in self.lists.items()}
 
-    def with_copies(self) -> Given:
+    def with_copies(self) -> TensorInputs:
         """The same with lengths and words of its own: what was made in inference mode has no derivatives."""
         words = {name: w.clone() for name, w in self.words.items()}
         return replace(self, lengths=self.lengths.clone(), words=words)
