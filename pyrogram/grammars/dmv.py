@@ -162,7 +162,7 @@ class DMV(Grammar):
             arcs = evidence["arc_scores"]
             weights = {name: w[None] for name, w in weights.items()}
             weights["arc"] = arcs.reshape(-1, *arcs.shape[-2:])
-        rest = lengths_of_checked(words), {"w": words}, {"V": self.num_tags}, {}, True, bool(evidence), torch.float64
+        rest = lengths_of_checked(words), {"w": words}, {"V": self.num_tags}, {}, True, bool(evidence), True
         return TensorInputs(weights, *rest)
 
     @staticmethod

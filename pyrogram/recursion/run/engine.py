@@ -117,23 +117,23 @@ class LanesEngine:
         :param directions: of the log weights, in their shapes and of the type of lanes, at most one: then derivatives
             in this direction are found.
         """
-        self._checks.check_names(inputs)
         B, alone = len(inputs.lengths), self._alone(inputs, order)
-        blocks = alone + -(-(len(order) - alone) // self.width)
-        adds = counts and into is None and not by_sentence
-        shared = adds and any(len(inputs.weights[w.name]) == 1 for w in self.layout.events)
-        most = max(PARTS, -(-blocks // FLOAT32_BLOCKS)) if self.dtype == np.float32 else PARTS
-        parts = min(most, blocks) if shared else blocks
+        log_z, outputs = np.empty(B), {}
+        parts = alone + -(-(len(order) - alone) // self.width)
+        if into is not None:
+            outputs = {name: table[None] for name, table in into.items()}
+            if any(table.dtype != self.dtype for table in into.values()):
+                raise ValueError(f"counts are added to tables of {self.dtype}, the type of the weights: make them such")
+        elif counts:
+            self._checks.check_names(inputs)
+            tables = {w.name: inputs.weights[w.name] for w in self.layout.events}
+            if not by_sentence and any(len(table) == 1 for table in tables.values()):
+                parts = min(parts, max(PARTS, -(-parts // FLOAT32_BLOCKS)) if self.dtype == np.float32 else PARTS)
+            for name, table in tables.items():
+                rows = (1, B) if by_sentence or len(table) > 1 else (parts, 1)
+                outputs[name] = np.zeros((*rows, *table.shape[1:]), self.dtype)
         # Nothing is multiplied without a scale, and each sentence has its own place.
         fixed = {"parts": parts, "with_counts": int(counts), "plain": int(scale is None)}
-        outputs = {} if into is None else {name: table[None] for name, table in into.items()}
-        if any(table.dtype != self.dtype for table in outputs.values()):
-            raise ValueError(f"counts are added to tables of {self.dtype}, the type of the weights: make them such")
-        for w in self.layout.events if counts and into is None else ():
-            shape = inputs.weights[w.name].shape
-            shape = (B, *shape[1:]) if by_sentence else shape
-            outputs[w.name] = np.zeros((parts if shared and shape[0] == 1 else 1, *shape), self.dtype)
-        log_z = np.empty(B)
         own = {"log_z": log_z, **{f"out.{name}": out for name, out in outputs.items()}}
         if scale is not None:
             own["scale"] = np.ascontiguousarray(scale, np.float64)

@@ -31,7 +31,7 @@ class TensorInputs:
     :param checked: whether words and lists are known to be right for weights of these shapes.
     :param batched: whether tables have a first dimension; if not, all sentences share them, and they are for log Z and
         counts alone.
-    :param dtype: of log Z, and of what computes it; None: of all weights together.
+    :param doubles: whether float64 computes what is wanted, whatever the type of the weights.
     """
 
     weights: Mapping[str, Tensor]
@@ -41,15 +41,17 @@ class TensorInputs:
     lists: Mapping[str, Numbers] = field(default_factory=dict)
     checked: bool = False
     batched: bool = True
-    dtype: Any = None
+    doubles: bool = False
 
     def __post_init__(self) -> None:
-        if self.dtype is None:
-            self.dtype = functools.reduce(torch.promote_types, {w.dtype for w in self.weights.values()})
+        self.dtype = functools.reduce(torch.promote_types, {w.dtype for w in self.weights.values()})
+        """Of all weights together, and of log Z."""
+        self.precision = torch.float64 if self.doubles else self.dtype
+        """The type of numbers that compute."""
 
     def arrays(self) -> Inputs:
-        """What compiled code takes: float32 if :attr:`dtype` is, else float64."""
-        dtype = np.float32 if self.dtype == torch.float32 else np.float64
+        """What compiled code takes: float32 if :attr:`precision` is, else float64."""
+        dtype = np.float32 if self.precision == torch.float32 else np.float64
         weights = {name: _numbers(w, dtype, self.batched) for name, w in self.weights.items()}
         words = {name: rows.cpu().numpy() for name, rows in self.words.items()}
         return Inputs(self.lengths.cpu().numpy(), weights, words, self.sizes, self.lists, checked=self.checked)
@@ -57,7 +59,7 @@ class TensorInputs:
     def with_weights(self, tables: Sequence[Tensor]) -> TensorInputs:
         """The same with other weights, in the same order; until these are there, somebody may change words."""
         weights = dict(zip(self.weights, tables, strict=True))
-        rest = self.lengths, self.words, self.sizes, self.lists, False, self.batched, self.dtype
+        rest = self.lengths, self.words, self.sizes, self.lists, False, self.batched, self.doubles
         return TensorInputs(weights, *rest)
 
     def in_rows(self) -> TensorInputs:
