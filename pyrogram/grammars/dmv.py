@@ -146,8 +146,7 @@ class DMV(Grammar):
         is_shared = all(log_weights[name].dim() == len(block.shape) for name, block in self._blocks.items())
         if is_shared and program.fits(inputs := self._inputs(log_weights, words, evidence)):
             log_z = program.of_fitting(inputs).reshape(words.shape[:-1]).to(log_weights["root"].dtype)
-            # Compiled code looks for NaN.
-            return log_z if words.is_cpu else self._keep_nan(log_z, log_weights)
+            return self._keep_nan(log_z, log_weights, inputs)
         # Scores of arcs take torch fewer steps.
         arcs, stops = self._with(evidence, *self.scores(log_weights, words))
         return self._keep_nan(projective.log_partition(arcs, stops, lengths_of(words)), log_weights)
@@ -162,8 +161,8 @@ class DMV(Grammar):
             arcs = evidence["arc_scores"]
             weights = {name: w[None] for name, w in weights.items()}
             weights["arc"] = arcs.reshape(-1, *arcs.shape[-2:])
-        rest = lengths_of_checked(words), {"w": words}, {"V": self.num_tags}, {}, True, bool(evidence), True
-        return TensorInputs(weights, *rest)
+        lengths, sizes, batched = lengths_of_checked(words), {"V": self.num_tags}, bool(evidence)
+        return TensorInputs(weights, lengths, {"w": words}, sizes, checked=True, batched=batched, doubles=True)
 
     @staticmethod
     def _with(evidence: Mapping[str, Tensor] | None, arcs: Tensor, stops: Tensor) -> tuple[Tensor, Tensor]:
@@ -186,8 +185,7 @@ class DMV(Grammar):
         arcs = kept_numbers(evidence, "arc_scores", torch.float64) if evidence and words.is_cpu else None
         if (arcs is not None or not evidence) and program.fits(inputs):
             log_z, counts = program.log_counts(inputs, constants={} if arcs is None else {"arc": arcs})
-            log_z = log_z.to(log_weights["root"].dtype)
-            return log_z if words.is_cpu else self._keep_nan(log_z, log_weights), counts
+            return self._keep_nan(log_z.to(log_weights["root"].dtype), log_weights, inputs), counts
         of_evidence = partial(self.log_partition, evidence=evidence)
         return counts_by_gradient(of_evidence, {name: log_weights[name] for name in self.blocks}, words)
 

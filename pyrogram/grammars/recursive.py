@@ -26,7 +26,7 @@ from pyrogram.recursion.rules.lowering import lower
 from pyrogram.recursion.rules.placed import placed
 from pyrogram.recursion.rules.recursions import Recursion
 from pyrogram.recursion.rules.traces import Traces
-from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram, factors_of, fits_compiled
+from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram, factors_of
 from pyrogram.sentences import Sentences, Structure, words_of
 
 from .recursive_collapsed import Plan, kept_numbers, numbers_of, sweeps
@@ -170,8 +170,7 @@ class RecursiveGrammar(Grammar):
         inputs, batch = self._on(log_weights, words)
         program, inputs = self._sums.evident(inputs, evidence or {}, batch)
         log_z = program.log_partition(inputs).reshape(batch)
-        # Compiled code looks for NaN.
-        return log_z if fits_compiled(*inputs.weights.values()) else self._keep_nan(log_z, log_weights)
+        return self._keep_nan(log_z, log_weights, inputs)
 
     def summed(
         self, log_weights: Mapping[str, Tensor], words: Tensor, evidence: Mapping[str, Tensor]
@@ -237,7 +236,8 @@ class RecursiveGrammar(Grammar):
                 "nats of parts are not taken along here; give them as evidence= to the grammar without them, or take "
                 "derivation(..)"
             )
-        batch = broadcast_shapes(words.shape[:-1], self._batch(log_weights))
+        ranks = ((log_weights[name], len(block.shape)) for name, block in self.blocks.items())
+        batch = broadcast_shapes(words.shape[:-1], *(w.shape[:-rank] for w, rank in ranks if w.dim() > rank))
         tables = self._tables(self.flat(log_weights, batch, own=per_sentence))
         return self._sums.given(tables, self._flat_words(words, batch)), batch
 
@@ -275,7 +275,8 @@ class RecursiveGrammar(Grammar):
         if factors and (not constants or any(numbers is None for numbers in constants.values())):
             (program, inputs), constants = self._sums.evident(inputs, factors, words.shape[:-1]), {}
         log_z, counts = program.log_counts(inputs, constants=constants)
-        return self._keep_nan(log_z, log_weights), {name: c[0] for name, c in self._by_block(counts).items()}
+        by_block = {name: c[0] for name, c in self._by_block(counts).items()}
+        return self._keep_nan(log_z, log_weights, inputs if constants or not factors else None), by_block
 
     def sentence_counts(
         self, log_weights: Mapping[str, Tensor], words: Tensor, *, evidence: Mapping[str, Tensor] | None = None
@@ -310,14 +311,10 @@ class RecursiveGrammar(Grammar):
                 tables[name] = w.expand(*batch, *block.shape).reshape(batch.numel(), *block.shape)
         return tables
 
-    def _batch(self, log_weights: Mapping[str, Tensor]) -> torch.Size:
-        dims = {name: log_weights[name].dim() - len(block.shape) for name, block in self.blocks.items()}
-        return broadcast_shapes(*(log_weights[name].shape[:dim] for name, dim in dims.items()))
-
     @staticmethod
     def _flat_words(words: Tensor, batch: torch.Size) -> Tensor:
         n = words.shape[-1]
-        return words.expand(*batch, n).reshape(batch.numel(), n)
+        return words if words.shape == (batch.numel(), n) else words.expand(*batch, n).reshape(batch.numel(), n)
 
     # ------------------------------------------------------------------ derivations
 

@@ -94,6 +94,7 @@ class LanesEngine:
         self._functions: dict[str, Compiled] = {}
         self._prepared: dict[object, Prepared] = {}
         self._own = threading.local()
+        self._operations = functools.lru_cache(self._num_operations)
 
     def log_counts(
         self,
@@ -228,7 +229,7 @@ class LanesEngine:
         """
         if not self.has_symbols:
             return float(as_long_as(n))
-        if self._operations(n, sizes) < WORTH:
+        if self._operations(n, *sizes.items()) < WORTH:
             return 0.0
         items = self.cells.sizes.items()
         cells = sum(2 * _product(own, sizes) * n ** self.cells.arity[name] for name, own in items)
@@ -247,9 +248,9 @@ class LanesEngine:
                 found.append((tuple(x.size for x in symbols_in(term.factors)), cells))
         return found
 
-    def _operations(self, n: int, sizes: Mapping[str, int]) -> float:
-        """About their number for a sentence of n words, inside and outside."""
-        return sum(6.0 * _product(own, sizes) * float(n) ** p / math.factorial(p) for own, p in self._sums)
+    def _num_operations(self, n: int, *sizes: tuple[str, int]) -> float:
+        """About the number of operations for a sentence of n words, inside and outside."""
+        return sum(6.0 * _product(own, dict(sizes)) * float(n) ** p / math.factorial(p) for own, p in self._sums)
 
     @functools.cached_property
     def _positions(self) -> int:
@@ -298,7 +299,7 @@ class LanesEngine:
         if len(self._prepared) >= MOST_PREPARED:
             self._prepared.clear()
         call = Call(run, name, values, later)
-        cost = self._operations(pitch, inputs.sizes) * (3 if name == "tangents" else 1)
+        cost = self._operations(pitch, *inputs.sizes.items()) * (3 if name == "tangents" else 1)
         self._prepared[key] = prepared = Prepared(call, size, values["pitch"], dict(inputs.sizes), cost)
         return prepared
 
