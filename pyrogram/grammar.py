@@ -38,8 +38,6 @@ from pyrogram.sentences import Evidence, Known, Sentences, Structure, digest_of,
 if TYPE_CHECKING:
     from pyro.distributions import TorchDistribution
 
-    from pyrogram.recursion.run.on_tensors import TensorInputs
-
 __all__ = [
     "Block",
     "Grammar",
@@ -129,10 +127,7 @@ class Grammar(ABC):
         checked_inputs(self, log_weights, words_of(words), shared=True)
         return counts_by_gradient(self.log_partition, log_weights, words)
 
-    def _keep_nan(self, log_z: Tensor, log_weights: Mapping[str, Tensor], inputs: TensorInputs | None = None) -> Tensor:
-        """See :func:`.keep_nan`; of ``inputs`` that compiled code has, which looks for NaN itself."""
-        if inputs is not None and fits_compiled(*inputs.weights.values()):
-            return log_z
+    def _keep_nan(self, log_z: Tensor, log_weights: Mapping[str, Tensor]) -> Tensor:
         return keep_nan(log_z, *((log_weights[name], len(block.shape)) for name, block in self.blocks.items()))
 
     def sentence_multinomials(self, words: Any) -> SentenceMultinomials:

@@ -146,7 +146,8 @@ class DMV(Grammar):
         is_shared = all(log_weights[name].dim() == len(block.shape) for name, block in self._blocks.items())
         if is_shared and program.fits(inputs := self._inputs(log_weights, words, evidence)):
             log_z = program.of_fitting(inputs).reshape(words.shape[:-1]).to(log_weights["root"].dtype)
-            return self._keep_nan(log_z, log_weights, inputs)
+            # Compiled code looks for NaN.
+            return log_z if words.is_cpu else self._keep_nan(log_z, log_weights)
         # Scores of arcs take torch fewer steps.
         arcs, stops = self._with(evidence, *self.scores(log_weights, words))
         return self._keep_nan(projective.log_partition(arcs, stops, lengths_of(words)), log_weights)
@@ -185,7 +186,8 @@ class DMV(Grammar):
         arcs = kept_numbers(evidence, "arc_scores", torch.float64) if evidence and words.is_cpu else None
         if (arcs is not None or not evidence) and program.fits(inputs):
             log_z, counts = program.log_counts(inputs, constants={} if arcs is None else {"arc": arcs})
-            return self._keep_nan(log_z.to(log_weights["root"].dtype), log_weights, inputs), counts
+            log_z = log_z.to(log_weights["root"].dtype)
+            return log_z if words.is_cpu else self._keep_nan(log_z, log_weights), counts
         of_evidence = partial(self.log_partition, evidence=evidence)
         return counts_by_gradient(of_evidence, {name: log_weights[name] for name in self.blocks}, words)
 

@@ -26,7 +26,7 @@ from pyrogram.recursion.rules.lowering import lower
 from pyrogram.recursion.rules.placed import placed
 from pyrogram.recursion.rules.recursions import Recursion
 from pyrogram.recursion.rules.traces import Traces
-from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram, factors_of
+from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram, factors_of, fits_compiled
 from pyrogram.sentences import Sentences, Structure, words_of
 
 from .recursive_collapsed import Plan, kept_numbers, numbers_of, sweeps
@@ -170,7 +170,8 @@ class RecursiveGrammar(Grammar):
         inputs, batch = self._on(log_weights, words)
         program, inputs = self._sums.evident(inputs, evidence or {}, batch)
         log_z = program.log_partition(inputs).reshape(batch)
-        return self._keep_nan(log_z, log_weights, inputs)
+        # Compiled code looks for NaN.
+        return log_z if fits_compiled(*inputs.weights.values()) else self._keep_nan(log_z, log_weights)
 
     def summed(
         self, log_weights: Mapping[str, Tensor], words: Tensor, evidence: Mapping[str, Tensor]
@@ -276,7 +277,8 @@ class RecursiveGrammar(Grammar):
             (program, inputs), constants = self._sums.evident(inputs, factors, words.shape[:-1]), {}
         log_z, counts = program.log_counts(inputs, constants=constants)
         by_block = {name: c[0] for name, c in self._by_block(counts).items()}
-        return self._keep_nan(log_z, log_weights, inputs if constants or not factors else None), by_block
+        is_compiled = fits_compiled(*inputs.weights.values()) and (constants or not factors)
+        return log_z if is_compiled else self._keep_nan(log_z, log_weights), by_block
 
     def sentence_counts(
         self, log_weights: Mapping[str, Tensor], words: Tensor, *, evidence: Mapping[str, Tensor] | None = None

@@ -218,7 +218,7 @@ def longest_first(lengths: Numbers) -> Numbers:
 
 
 def _dtype(inputs: Inputs) -> str:
-    return "float32" if {table.dtype for table in inputs.weights.values()} == {np.dtype(np.float32)} else "float64"
+    return "float32" if {table.dtype.char for table in inputs.weights.values()} == {"f"} else "float64"
 
 
 def _zeros(inputs: Inputs, by_sentence: bool) -> dict[str, Numbers]:
