@@ -43,11 +43,15 @@ class TensorInputs:
     batched: bool = True
     doubles: bool = False
 
-    def __post_init__(self) -> None:
-        self.dtype = functools.reduce(torch.promote_types, {w.dtype for w in self.weights.values()})
+    @property
+    def dtype(self) -> torch.dtype:
         """Of all weights together, and of log Z."""
-        self.precision = torch.float64 if self.doubles else self.dtype
-        """The type of numbers that compute."""
+        return functools.reduce(torch.promote_types, {w.dtype for w in self.weights.values()})
+
+    @property
+    def precision(self) -> torch.dtype:
+        """The type of the numbers that compute."""
+        return torch.float64 if self.doubles else self.dtype
 
     def arrays(self) -> Inputs:
         """What compiled code takes: float32 if :attr:`precision` is, else float64."""
