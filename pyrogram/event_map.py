@@ -116,7 +116,7 @@ class EventMap:
         for name, (block, place) in self._places.items():
             table, dims = values[block], len(self.blocks[block].shape)
             if isinstance(place, slice):
-                tables[name] = table[..., place]
+                tables[name] = table if place == slice(0, table.shape[-1]) else table[..., place]
             else:
                 flat = table.reshape(*table.shape[: table.dim() - dims], -1)
                 index = place.to(flat.device).reshape(-1)
@@ -127,16 +127,18 @@ class EventMap:
         """The inverse, for counts: ``(*batch, *block.shape)`` by block; of events that are in no table, 0."""
         sums = {}
         for name, block in self.blocks.items():
-            tables = [table for table, (other, _) in self._places.items() if other == name]
-            first = values[tables[0]]
-            batch = first.shape[: first.dim() - self.tables[tables[0]].ndim]
-            sums[name] = first.new_zeros(*batch, *block.shape)
-            for table in tables:
-                place = self._places[table][1]
+            places = {table: place for table, (other, place) in self._places.items() if other == name}
+            first = next(iter(places))
+            batch = values[first].shape[: values[first].dim() - self.tables[first].ndim]
+            if len(places) == 1 and isinstance(places[first], slice) and self.tables[first].shape == block.shape:
+                sums[name] = values[first]
+                continue
+            sums[name] = values[first].new_zeros(*batch, *block.shape)
+            for table, place in places.items():
                 if isinstance(place, slice):
                     sums[name][..., place] += values[table]
                 else:
-                    index = place.to(first.device).reshape(-1)
+                    index = place.to(values[first].device).reshape(-1)
                     sums[name].flatten(len(batch)).index_add_(-1, index, values[table].reshape(*batch, index.numel()))
         return sums
 

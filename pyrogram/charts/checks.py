@@ -85,8 +85,8 @@ def check_lengths(lengths: Tensor, n: int) -> None:
 
 def lengths_of_checked(words: Tensor) -> Tensor:
     """Numbers of words, shape ``(B,)``, of sentences ``(B, n)`` that have been checked."""
-    if words.is_cpu:  # for few numbers, numpy is quicker
-        return torch.from_numpy((words.numpy() >= 0).sum(-1))
+    if words.is_cpu:  # for few numbers, numpy is quicker, and sums of long rows are
+        return torch.from_numpy(np.greater_equal(words.numpy().T, 0, order="C").sum(0))
     return (words >= 0).sum(-1)
 
 
@@ -143,11 +143,10 @@ def checked_words(words: Any, num_words: int) -> Tensor:
 
 
 def _are_words(array: Any, num_words: int) -> bool:
-    least = array.min(initial=0)
-    if least < -1 or array.max(initial=0) >= num_words:
-        return False
-    real = array >= 0
-    return bool(least == 0 or (real[..., 0].all() and not (real[..., 1:] > real[..., :-1]).any()))
+    if array.view(np.uint64).max(initial=0) < num_words:  # -1 would be the greatest number: there is no padding
+        return True
+    real, fits = array >= 0, array.min(initial=0) >= -1 and array.max(initial=0) < num_words
+    return bool(fits and real[..., 0].all() and not (real[..., 1:] > real[..., :-1]).any())
 
 
 def _are_words_there(words: Tensor, num_words: int) -> bool:

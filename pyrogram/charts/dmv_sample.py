@@ -56,7 +56,7 @@ def ancestral(
         sums = sums - (sums - attach)[:, begin][:, owners]
     root_, stop_ = root.cumsum(-1).numpy(), stop.cumsum(-1).numpy()
     own, far = model.cpu().numpy(), np.array(widths, np.int64)
-    if not _grow_all(root_, sums.numpy(), rows, stop_, own, far, seed, words, heads, tries, cut):
+    if not _grow_all(root_, (sums.numpy(), rows, stop_), own, far, seed, words, heads, tries, cut):
         raise TooLongError(
             f"{plural(tries, 'sampled sentence')} in a row had more than {plural(max_length, 'word')}; "
             "raise max_length, stop more often, or say too_long='truncate'"
@@ -116,7 +116,8 @@ def _draw(cumulative, state):
 
 
 @kernel
-def _grow_all(root, attach, rows, stop, model, widths, seed, words, heads, tries, cut):
+def _grow_all(root, weights, model, widths, seed, words, heads, tries, cut):
+    attach, rows, stop = weights
     max_length = words.shape[1]
     state = np.zeros(1, np.uint64)
     tag = np.zeros(max_length, np.int64)
@@ -129,11 +130,11 @@ def _grow_all(root, attach, rows, stop, model, widths, seed, words, heads, tries
         size = -1
         for _ in range(tries):
             m = model[sample]
-            weights = attach[m], rows, stop[m]
+            of_model = attach[m], rows, stop[m]
             if len(widths):
-                size = _grow_by_distance(root[m], weights, widths, state, tag, parent, first, following, cut)
+                size = _grow_by_distance(root[m], of_model, widths, state, tag, parent, first, following, cut)
             else:
-                size = _grow(root[m], weights, state, tag, parent, first, following, cut)
+                size = _grow(root[m], of_model, state, tag, parent, first, following, cut)
             if size > 0:
                 break
         if size < 0:

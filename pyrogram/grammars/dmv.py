@@ -142,33 +142,28 @@ class DMV(Grammar):
         :param evidence: ``arc_scores``, logs of factors of arcs, shape ``(*batch, n+1, n+1)`` [head, dependent].
         """
         words = checked_inputs(self, log_weights, words)
-        shared = {log_weights[name].dim() - len(block.shape) for name, block in self._blocks.items()} == {0}
-        inputs = self._given(log_weights, words, evidence) if shared else None
-        if inputs is None:
-            arcs, stops = self._with(evidence, *self.scores(log_weights, words))
-            return self._keep_nan(projective.log_partition(arcs, stops, lengths_of(words)), log_weights)
-        log_z = self.program(evidence=bool(evidence)).of_fitting(inputs)
-        log_z = log_z.reshape(words.shape[:-1]).to(log_weights["root"].dtype)
-        # Compiled code looks for NaN.
-        return log_z if words.is_cpu else self._keep_nan(log_z, log_weights)
+        program = self.program(evidence=bool(evidence))
+        is_shared = all(log_weights[name].dim() == len(block.shape) for name, block in self._blocks.items())
+        if is_shared and program.fits(inputs := self._inputs(log_weights, words, evidence)):
+            log_z = program.of_fitting(inputs).reshape(words.shape[:-1]).to(log_weights["root"].dtype)
+            # Compiled code looks for NaN.
+            return log_z if words.is_cpu else self._keep_nan(log_z, log_weights)
+        # Scores of arcs take torch fewer steps.
+        arcs, stops = self._with(evidence, *self.scores(log_weights, words))
+        return self._keep_nan(projective.log_partition(arcs, stops, lengths_of(words)), log_weights)
 
-    def _given(
+    def _inputs(
         self, log_weights: Mapping[str, Tensor], words: Tensor, evidence: Mapping[str, Tensor] | None = None
-    ) -> TensorInputs | None:
-        """Sentences, whose words have been checked, under one set of weights; sums over a corpus want float64.
-
-        None if neither compiled code nor kernels can have the weights: scores of arcs take torch fewer steps.
-        """
+    ) -> TensorInputs:
+        """Sentences, whose words have been checked, under one set of weights; sums over a corpus want float64."""
         words = words if words.dim() == 2 else words.reshape(-1, words.shape[-1])
-        weights = {name: log_weights[name].double() for name in self._blocks}
+        weights = {name: log_weights[name] for name in self._blocks}
         if evidence:
             arcs = evidence["arc_scores"]
             weights = {name: w[None] for name, w in weights.items()}
-            weights["arc"] = arcs.reshape(-1, *arcs.shape[-2:]).double()
-        lengths, sizes = lengths_of_checked(words), {"V": self.num_tags}
-        inputs = TensorInputs(weights, lengths, {"w": words}, sizes, checked=True, batched=bool(evidence))
-        fits = {log_weights[name].dtype for name in self._blocks} <= {torch.float32, torch.float64}
-        return inputs if fits and self.program(evidence=bool(evidence)).fits(inputs) else None
+            weights["arc"] = arcs.reshape(-1, *arcs.shape[-2:])
+        lengths, sizes, batched = lengths_of_checked(words), {"V": self.num_tags}, bool(evidence)
+        return TensorInputs(weights, lengths, {"w": words}, sizes, checked=True, batched=batched, doubles=True)
 
     @staticmethod
     def _with(evidence: Mapping[str, Tensor] | None, arcs: Tensor, stops: Tensor) -> tuple[Tensor, Tensor]:
@@ -187,13 +182,12 @@ class DMV(Grammar):
         :param evidence: see :meth:`log_partition`.
         """
         words = checked_inputs(self, log_weights, words, shared=True)
-        inputs = self._given({name: log_weights[name].detach() for name in self._blocks}, words)
+        program, inputs = self.program(evidence=bool(evidence)), self._inputs(log_weights, words)
         arcs = kept_numbers(evidence, "arc_scores", torch.float64) if evidence and words.is_cpu else None
-        if inputs is not None and (arcs is not None or not evidence):
-            constants = {} if arcs is None else {"arc": arcs}
-            log_z, counts = self.program(evidence=bool(evidence)).log_counts(inputs, constants=constants)
-            counted = {name: counts[name].to(log_weights[name].dtype) for name in self._blocks}
-            return self._keep_nan(log_z.to(log_weights["root"].dtype), log_weights), counted
+        if (arcs is not None or not evidence) and program.fits(inputs):
+            log_z, counts = program.log_counts(inputs, constants={} if arcs is None else {"arc": arcs})
+            log_z = log_z.to(log_weights["root"].dtype)
+            return log_z if words.is_cpu else self._keep_nan(log_z, log_weights), counts
         of_evidence = partial(self.log_partition, evidence=evidence)
         return counts_by_gradient(of_evidence, {name: log_weights[name] for name in self.blocks}, words)
 

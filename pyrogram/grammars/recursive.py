@@ -238,7 +238,8 @@ class RecursiveGrammar(Grammar):
                 "nats of parts are not taken along here; give them as evidence= to the grammar without them, or take "
                 "derivation(..)"
             )
-        batch = broadcast_shapes(words.shape[:-1], self._batch(log_weights))
+        ranks = ((log_weights[name], len(block.shape)) for name, block in self.blocks.items())
+        batch = broadcast_shapes(words.shape[:-1], *(w.shape[:-rank] for w, rank in ranks if w.dim() > rank))
         tables = self._tables(self.flat(log_weights, batch, own=per_sentence))
         return self._sums.given(tables, self._flat_words(words, batch)), batch
 
@@ -276,7 +277,9 @@ class RecursiveGrammar(Grammar):
         if factors and (not constants or any(numbers is None for numbers in constants.values())):
             (program, inputs), constants = self._sums.evident(inputs, factors, words.shape[:-1]), {}
         log_z, counts = program.log_counts(inputs, constants=constants)
-        return self._keep_nan(log_z, log_weights), {name: c[0] for name, c in self._by_block(counts).items()}
+        by_block = {name: c[0] for name, c in self._by_block(counts).items()}
+        is_compiled = fits_compiled(*inputs.weights.values()) and (constants or not factors)
+        return log_z if is_compiled else self._keep_nan(log_z, log_weights), by_block
 
     def sentence_counts(
         self, log_weights: Mapping[str, Tensor], words: Tensor, *, evidence: Mapping[str, Tensor] | None = None
@@ -311,14 +314,10 @@ class RecursiveGrammar(Grammar):
                 tables[name] = w.expand(*batch, *block.shape).reshape(batch.numel(), *block.shape)
         return tables
 
-    def _batch(self, log_weights: Mapping[str, Tensor]) -> torch.Size:
-        dims = {name: log_weights[name].dim() - len(block.shape) for name, block in self.blocks.items()}
-        return broadcast_shapes(*(log_weights[name].shape[:dim] for name, dim in dims.items()))
-
     @staticmethod
     def _flat_words(words: Tensor, batch: torch.Size) -> Tensor:
         n = words.shape[-1]
-        return words.expand(*batch, n).reshape(batch.numel(), n)
+        return words if words.shape == (batch.numel(), n) else words.expand(*batch, n).reshape(batch.numel(), n)
 
     # ------------------------------------------------------------------ derivations
 

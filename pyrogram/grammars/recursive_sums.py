@@ -11,7 +11,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from pyrogram.charts.trees import lengths_of
+from pyrogram.charts.checks import lengths_of_checked
 from pyrogram.recursion.emit.layout import WeightTable
 from pyrogram.recursion.rules.bonus import bonus_name, with_bonus
 from pyrogram.recursion.rules.placed import WordWeight
@@ -64,7 +64,9 @@ class Sums:
         :param words: shape ``(B, n)``, padded with -1, known to be words.
         """
         rows = dict.fromkeys(self.fitted.words, words)
-        inputs = TensorInputs(log_weights, lengths_of(words), rows, self.fitted.sizes, self.fitted.lists, checked=True)
+        inputs = TensorInputs(
+            log_weights, lengths_of_checked(words), rows, self.fitted.sizes, self.fitted.lists, checked=True
+        )
         if not self.places:
             return inputs
         scores = {place.name: place.scores(words, self.fitted.sizes, inputs.dtype) for place in self.places}

@@ -180,6 +180,23 @@ def test_vmap_over_each_block_and_over_words(grammar):
         torch.testing.assert_close(by_vmap, torch.stack(looped))
 
 
+def test_weights_in_single_precision_are_summed_in_double_precision():
+    """Log Z, counts and derivatives are those of the same weights as float64, rounded once."""
+    grammar, words = DMV(3), torch.randint(3, (40, 12))
+    singles = {name: w.log().float() for name, w in grammar.initial_weights(words, "random", seed=0).items()}
+    doubles = {name: w.double() for name, w in singles.items()}
+    for tables in (singles, doubles):
+        for w in tables.values():
+            w.requires_grad_()
+    log_z, exact = grammar.log_partition(singles, words), grammar.log_partition(doubles, words)
+    assert torch.equal(log_z, exact.float())
+    log_z.sum().backward()
+    (_, single_counts), (_, counts) = (grammar.expected_counts(tables, words) for tables in (singles, doubles))
+    for name, w in singles.items():
+        assert w.grad.dtype == single_counts[name].dtype == torch.float32
+        assert torch.equal(single_counts[name], counts[name].float()) and torch.equal(w.grad, counts[name].float())
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision(dtype):
     grammar = DMV(2)

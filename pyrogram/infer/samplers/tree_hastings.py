@@ -4,8 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -14,7 +14,6 @@ from pyrogram.grammar import Grammar, Weights
 from pyrogram.infer.model.collapsed import make_corpus_counts
 from pyrogram.infer.running.state import copied
 from pyrogram.sentences import Sentences
-from pyrogram.tree_statistics import Statistics
 
 from .base import TreeSampler
 from .problem import TreeProblem
@@ -46,6 +45,8 @@ class TreeHastings(TreeSampler):
 
     :param annealing: simulated annealing: (T, k) lowers the temperature of the target P(t | x, α)^(1/T) geometrically
         from T to one in k sweeps; or a function from the sweep's number, from zero, to a temperature.
+    :param options: of every :class:`.TreeSampler`: ``batch_size``, ``order``, ``initial_weights``, ``seed``,
+        ``kernel``, ``keep_parts``, ``keep_statistics``, ``keep_weights``.
     """
 
     _dirichlets = "integrated out"
@@ -56,26 +57,9 @@ class TreeHastings(TreeSampler):
         model: Callable[..., Any],
         *,
         annealing: tuple[float, int] | Callable[[int], float] | None = None,
-        batch_size: int = 8,
-        order: Literal["fixed", "shuffled"] = "fixed",
-        initial_weights: Mapping[str, Tensor] | str | None = None,
-        seed: int | None = None,
-        kernel: Literal["slice", "hmc", "nuts"] | None = None,
-        keep_parts: bool = True,
-        keep_statistics: bool | Statistics = False,
-        keep_weights: bool = False,
+        **options: Any,
     ):
-        super().__init__(
-            model,
-            batch_size=batch_size,
-            order=order,
-            initial_weights=initial_weights,
-            seed=seed,
-            kernel=kernel,
-            keep_parts=keep_parts,
-            keep_statistics=keep_statistics,
-            keep_weights=keep_weights,
-        )
+        super().__init__(model, **options)
         pair = isinstance(annealing, tuple) and len(annealing) == 2
         if annealing is not None and not callable(annealing):
             if not (pair and annealing[0] > 0 and annealing[1] >= 1):

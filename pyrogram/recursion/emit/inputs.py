@@ -37,10 +37,6 @@ class Inputs:
     constants: frozenset[str] = frozenset()
     checked: bool = False
 
-    def __post_init__(self) -> None:
-        self.lengths = np.asarray(self.lengths)
-        self.weights = {name: np.asarray(table) for name, table in self.weights.items()}
-
     def only(self, sentences: Numbers) -> Inputs:
         """Some of the sentences."""
         weights = {name: table if len(table) == 1 else table[sentences] for name, table in self.weights.items()}

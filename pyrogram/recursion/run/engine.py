@@ -94,6 +94,7 @@ class LanesEngine:
         self._functions: dict[str, Compiled] = {}
         self._prepared: dict[object, Prepared] = {}
         self._own = threading.local()
+        self._operations = functools.lru_cache(self._num_operations)
 
     def log_counts(
         self,
@@ -117,23 +118,23 @@ class LanesEngine:
         :param directions: of the log weights, in their shapes and of the type of lanes, at most one: then derivatives
             in this direction are found.
         """
-        self._checks.check_names(inputs)
         B, alone = len(inputs.lengths), self._alone(inputs, order)
-        blocks = alone + -(-(len(order) - alone) // self.width)
-        adds = counts and into is None and not by_sentence
-        shared = adds and any(len(inputs.weights[w.name]) == 1 for w in self.layout.events)
-        most = max(PARTS, -(-blocks // FLOAT32_BLOCKS)) if self.dtype == np.float32 else PARTS
-        parts = min(most, blocks) if shared else blocks
+        log_z, outputs = np.empty(B), {}
+        parts = alone + -(-(len(order) - alone) // self.width)
+        if into is not None:
+            outputs = {name: table[None] for name, table in into.items()}
+            if any(table.dtype != self.dtype for table in into.values()):
+                raise ValueError(f"counts are added to tables of {self.dtype}, the type of the weights: make them such")
+        elif counts:
+            self._checks.check_names(inputs)
+            tables = {w.name: inputs.weights[w.name] for w in self.layout.events}
+            if not by_sentence and any(len(table) == 1 for table in tables.values()):
+                parts = min(parts, max(PARTS, -(-parts // FLOAT32_BLOCKS)) if self.dtype == np.float32 else PARTS)
+            for name, table in tables.items():
+                rows = (1, B) if by_sentence or len(table) > 1 else (parts, 1)
+                outputs[name] = np.zeros((*rows, *table.shape[1:]), self.dtype)
         # Nothing is multiplied without a scale, and each sentence has its own place.
         fixed = {"parts": parts, "with_counts": int(counts), "plain": int(scale is None)}
-        outputs = {} if into is None else {name: table[None] for name, table in into.items()}
-        if any(table.dtype != self.dtype for table in outputs.values()):
-            raise ValueError(f"counts are added to tables of {self.dtype}, the type of the weights: make them such")
-        for w in self.layout.events if counts and into is None else ():
-            shape = inputs.weights[w.name].shape
-            shape = (B, *shape[1:]) if by_sentence else shape
-            outputs[w.name] = np.zeros((parts if shared and shape[0] == 1 else 1, *shape), self.dtype)
-        log_z = np.empty(B)
         own = {"log_z": log_z, **{f"out.{name}": out for name, out in outputs.items()}}
         if scale is not None:
             own["scale"] = np.ascontiguousarray(scale, np.float64)
@@ -228,7 +229,7 @@ class LanesEngine:
         """
         if not self.has_symbols:
             return float(as_long_as(n))
-        if self._operations(n, sizes) < WORTH:
+        if self._operations(n, *sizes.items()) < WORTH:
             return 0.0
         items = self.cells.sizes.items()
         cells = sum(2 * _product(own, sizes) * n ** self.cells.arity[name] for name, own in items)
@@ -247,9 +248,9 @@ class LanesEngine:
                 found.append((tuple(x.size for x in symbols_in(term.factors)), cells))
         return found
 
-    def _operations(self, n: int, sizes: Mapping[str, int]) -> float:
-        """About their number for a sentence of n words, inside and outside."""
-        return sum(6.0 * _product(own, sizes) * float(n) ** p / math.factorial(p) for own, p in self._sums)
+    def _num_operations(self, n: int, *sizes: tuple[str, int]) -> float:
+        """About the number of operations for a sentence of n words, inside and outside."""
+        return sum(6.0 * _product(own, dict(sizes)) * float(n) ** p / math.factorial(p) for own, p in self._sums)
 
     @functools.cached_property
     def _positions(self) -> int:
@@ -298,7 +299,7 @@ class LanesEngine:
         if len(self._prepared) >= MOST_PREPARED:
             self._prepared.clear()
         call = Call(run, name, values, later)
-        cost = self._operations(pitch, inputs.sizes) * (3 if name == "tangents" else 1)
+        cost = self._operations(pitch, *inputs.sizes.items()) * (3 if name == "tangents" else 1)
         self._prepared[key] = prepared = Prepared(call, size, values["pitch"], dict(inputs.sizes), cost)
         return prepared
 
@@ -361,12 +362,12 @@ class LanesEngine:
         return self._functions[name]
 
 
-def as_long_as(n: Numbers) -> Numbers:
+def as_long_as(n: Any) -> Any:
     """How many sentences of n words alone take as long as a block of them; 0 where none is done alone.
 
     From 256 words on charts of blocks are far larger than the caches.
     """
-    return np.where(n >= 2 * LONG, 5.0, np.where(n >= LONG, 2.0, 0.0))
+    return 2.0 * (n >= LONG) + 3.0 * (n >= 2 * LONG)
 
 
 def lines_of(cells: int, dtype: Numbers, lanes: int) -> Numbers:

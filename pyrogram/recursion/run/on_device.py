@@ -70,7 +70,7 @@ class DeviceProgram:
 
 
 def _dtype(inputs: TensorInputs) -> str:
-    return "float32" if inputs.dtype == torch.float32 else "float64"
+    return "float32" if inputs.precision == torch.float32 else "float64"
 
 
 def _doubled(inputs: TensorInputs) -> TensorInputs:

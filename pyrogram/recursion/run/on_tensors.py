@@ -84,7 +84,7 @@ class SumsOnTensors(ABC):
         if kernels is not None:
             return kernels.log_counts(inputs.in_rows(), counts=False)[0].to(inputs.dtype)
         if not inputs.lengths.is_cpu:
-            return self._log_counts_in_torch(inputs.in_rows(), counts=False)[0]
+            return self._log_counts_in_torch(inputs.in_rows(), counts=False)[0].to(inputs.dtype)
         return self._log_z(self.program.log_counts(inputs.arrays(), counts=False)[0], inputs)
 
     def marginals(
@@ -195,16 +195,15 @@ class SumsOnTensors(ABC):
     def in_torch(self, inputs: TensorInputs) -> Tensor:
         """Log Z by torch, with any number of derivatives, on any device and under torch's transforms."""
         inputs = inputs.in_rows()
-        weights = {name: w.to(inputs.dtype) for name, w in inputs.weights.items()}
-        return self.torch_engine.log_partition(
-            weights, inputs.lengths, inputs.words, inputs.sizes, inputs.list_tensors()
-        )
+        weights = {name: w.to(inputs.precision) for name, w in inputs.weights.items()}
+        rest = inputs.lengths, inputs.words, inputs.sizes, inputs.list_tensors()
+        return self.torch_engine.log_partition(weights, *rest).to(inputs.dtype)
 
     def _log_counts_in_torch(
         self, inputs: TensorInputs, *, counts: bool = True, scale: Tensor | None = None, by_sentence: bool = False
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """:meth:`log_counts` by torch, in logarithms, wherever the tensors are."""
-        B, tables = len(inputs.lengths), [w.detach().to(inputs.dtype) for w in inputs.weights.values()]
+        B, tables = len(inputs.lengths), [w.detach().to(inputs.precision) for w in inputs.weights.values()]
         wide = [w.expand(B, *w.shape[1:]) if by_sentence else w for w in tables]
         with torch.inference_mode(False):
             few = inputs.with_copies().with_weights(wide)
@@ -269,7 +268,7 @@ class TensorProgram(SumsOnTensors):
         tables = [*inputs.weights.values(), *inputs.words.values()]
         if any(t.device != inputs.lengths.device for t in tables):
             return None
-        if inputs.dtype not in (torch.float32, torch.float64):
+        if any(w.dtype not in (torch.float32, torch.float64) for w in inputs.weights.values()):
             return None
         if launcher not in self._on_devices:
             self._on_devices[launcher] = DeviceProgram(self.program, launcher)
@@ -387,7 +386,9 @@ def _scaled(counts: Tensor, factors: Tensor, in_place: bool) -> Tensor:
 
 
 def _tensor(array: Numbers, device: torch.device, dtype: torch.dtype) -> Tensor:
-    """Of an array; for few numbers, an operation of torch that does nothing takes noticeable time."""
+    """Of an array; for few numbers, an operation of torch takes noticeable time."""
+    if dtype == torch.float32:
+        array = array.astype(np.float32, copy=False)
     found = torch.from_numpy(array)
     return found if found.dtype == dtype and device.type == "cpu" else found.to(device, dtype)
 

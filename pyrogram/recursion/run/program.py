@@ -167,7 +167,7 @@ class Program:
         """
         weights, constants = inputs.weights, inputs.constants
         shared = bool(constants) or (not self._by_position and {len(table) for table in weights.values()} <= {1})
-        numbers = self.plain if self.has_numbers(weights) else frozenset[str]()
+        numbers = self.plain if self.has_numbers(weights) else ()
         raised = [name for name in weights if (name not in constants if shared else name in numbers)]
         if not raised and not shared:
             return self._lanes(dtype, weights=dtype), inputs, False
@@ -218,7 +218,7 @@ def longest_first(lengths: Numbers) -> Numbers:
 
 
 def _dtype(inputs: Inputs) -> str:
-    return "float32" if {table.dtype for table in inputs.weights.values()} == {np.dtype(np.float32)} else "float64"
+    return "float32" if {table.dtype.char for table in inputs.weights.values()} == {"f"} else "float64"
 
 
 def _zeros(inputs: Inputs, by_sentence: bool) -> dict[str, Numbers]:

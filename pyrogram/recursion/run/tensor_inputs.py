@@ -9,13 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ..emit.inputs import Inputs
 
 Numbers = Any  # a numpy array
-_COMPILED = {(True, torch.float32), (True, torch.float64)}
+_FLOATS = {torch.float32, torch.float64}
 
 
 @dataclass
@@ -30,6 +31,7 @@ class TensorInputs:
     :param checked: whether words and lists are known to be right for weights of these shapes.
     :param batched: whether tables have a first dimension; if not, all sentences share them, and they are for log Z and
         counts alone.
+    :param doubles: whether float64 computes what is wanted, whatever the type of the weights.
     """
 
     weights: Mapping[str, Tensor]
@@ -39,25 +41,30 @@ class TensorInputs:
     lists: Mapping[str, Numbers] = field(default_factory=dict)
     checked: bool = False
     batched: bool = True
+    doubles: bool = False
 
-    @functools.cached_property
+    @property
     def dtype(self) -> torch.dtype:
-        """Of all weights together."""
+        """Of all weights together, and of log Z."""
         return functools.reduce(torch.promote_types, {w.dtype for w in self.weights.values()})
 
+    @property
+    def precision(self) -> torch.dtype:
+        """The type of the numbers that compute."""
+        return torch.float64 if self.doubles else self.dtype
+
     def arrays(self) -> Inputs:
-        """What compiled code takes: float32 if all weights are, else float64."""
-        dtype = torch.float32 if self.dtype == torch.float32 else torch.float64
-        weights = {name: _numbers(w, dtype) for name, w in self.weights.items()}
-        if not self.batched:
-            weights = {name: table[None] for name, table in weights.items()}
+        """What compiled code takes: float32 if :attr:`precision` is, else float64."""
+        dtype = np.float32 if self.precision == torch.float32 else np.float64
+        weights = {name: _numbers(w, dtype, self.batched) for name, w in self.weights.items()}
         words = {name: rows.cpu().numpy() for name, rows in self.words.items()}
         return Inputs(self.lengths.cpu().numpy(), weights, words, self.sizes, self.lists, checked=self.checked)
 
     def with_weights(self, tables: Sequence[Tensor]) -> TensorInputs:
         """The same with other weights, in the same order; until these are there, somebody may change words."""
         weights = dict(zip(self.weights, tables, strict=True))
-        return TensorInputs(weights, self.lengths, self.words, self.sizes, self.lists, batched=self.batched)
+        rest = self.lengths, self.words, self.sizes, self.lists, False, self.batched, self.doubles
+        return TensorInputs(weights, *rest)
 
     def in_rows(self) -> TensorInputs:
         """The same, with a first dimension of all tables."""
@@ -78,15 +85,16 @@ class TensorInputs:
         return replace(self, lengths=self.lengths.clone(), words=words)
 
 
-def _numbers(w: Tensor, dtype: torch.dtype) -> Numbers:
-    """As an array."""
+def _numbers(w: Tensor, dtype: Any, batched: bool) -> Numbers:
+    """As an array with a first dimension."""
     w = w.detach() if w.requires_grad else w
-    return (w if w.dtype == dtype and w.is_cpu else w.to("cpu", dtype)).numpy()
+    array = np.asarray((w if w.is_cpu and w.dtype in _FLOATS else w.to("cpu", torch.float64)).numpy(), dtype)
+    return array if batched else array[None]
 
 
 def fits_compiled(*tensors: Tensor) -> bool:
     """Whether compiled code can have them: float32 or float64 on the CPU."""
-    return {(t.is_cpu, t.dtype) for t in tensors} <= _COMPILED
+    return all(t.is_cpu and t.dtype in _FLOATS for t in tensors)
 
 
 def factors_of(scores: Tensor, dtype: torch.dtype = torch.float64) -> Numbers | None:
