@@ -8,7 +8,7 @@ import torch
 
 from pyrogram.charts import annotation, annotation_torch
 from pyrogram.charts.annotation_chart import parse_tables
-from pyrogram.charts.annotation_numba import Posteriors
+from pyrogram.charts.annotation_posteriors import Posteriors
 from pyrogram.charts.annotation_rules import AnnotationRules, link, replace_subtypes
 
 # 0: S -> A, 1: A -> A B, 2: A -> x, 3: B -> C, 4: C -> z, 5: C -> A C
@@ -30,9 +30,9 @@ TREES = np.array(
 OWN = np.zeros(3, np.int64)
 
 
-def some_weights(seed: int = 0, spread: float = 1.0) -> torch.Tensor:
+def some_weights(seed: int = 0, spread: float = 1.0, rules: AnnotationRules = RULES) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
-    return spread * torch.randn(1, RULES.num_events, generator=generator, dtype=torch.float64)
+    return spread * torch.randn(1, rules.num_events, generator=generator, dtype=torch.float64)
 
 
 def test_events_are_numbered_without_gaps() -> None:
@@ -79,12 +79,12 @@ def test_start_has_one_subtype() -> None:
         replace_subtypes(RULES, np.array([2, 2, 2, 2]))
 
 
-def both_engines(weights: torch.Tensor) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    trees = link(RULES, TREES)
+def both_engines(weights: torch.Tensor, rules: AnnotationRules = RULES) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    trees = link(rules, TREES)
     leaf = weights.clone().requires_grad_()
-    log_z = annotation_torch.log_partition(leaf, RULES, trees, OWN)
+    log_z = annotation_torch.log_partition(leaf, rules, trees, OWN)
     (gradient,) = torch.autograd.grad(log_z[log_z > -torch.inf].sum(), leaf)
-    return [annotation.expected_counts(weights, RULES, trees, OWN), (log_z.detach(), gradient)]
+    return [annotation.expected_counts(weights, rules, trees, OWN), (log_z.detach(), gradient)]
 
 
 @pytest.mark.one_in(4)
@@ -97,6 +97,40 @@ def test_engines_agree_at_every_scale(spread: float) -> None:
         torch.testing.assert_close(counts, gradient, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize("spread", [1.0, 1000.0])
+@pytest.mark.parametrize("subtypes", [[1, 1, 1, 1], [1, 8, 8, 8], [1, 9, 8, 16], [1, 16, 3, 8], [1, 17, 24, 5]])
+def test_engines_agree_for_every_number_of_subtypes(subtypes: list[int], spread: float) -> None:
+    """Vectors that fill cells of eight and that do not; and posteriors of nodes, by what they add up to."""
+    rules = replace_subtypes(RULES, np.array(subtypes))
+    weights, trees = some_weights(1, spread, rules), link(rules, TREES)
+    (log_z, counts), (expected, gradient) = both_engines(weights, rules)
+    torch.testing.assert_close(log_z, expected, rtol=1e-12, atol=1e-9)
+    torch.testing.assert_close(counts, gradient, rtol=1e-9, atol=1e-9)
+    marginals = annotation.node_marginals(weights, rules, trees, OWN)[1].numpy()
+    for A in range(len(subtypes)):
+        own = [gradient[0, rules.events(r)].numpy().sum((1, 2)) for r in np.flatnonzero(rules.parent == A)]
+        nodes = marginals[rules.parent[trees.rule] == A]
+        np.testing.assert_allclose(nodes.sum(0)[: subtypes[A]], sum(own), rtol=1e-9, atol=1e-9)
+        assert not nodes[:, subtypes[A] :].any()
+
+
+def test_each_tree_has_a_weight() -> None:
+    """Also one that is done in logarithms."""
+    weights, factors = some_weights(), torch.tensor([0.5, -2.0, 3.0], dtype=torch.float64)
+    weights[0, RULES.events(2)[0]] += 800.0
+    weights[0, RULES.events(1)[:, 0]] -= 1000.0
+    trees = link(RULES, TREES)
+    leaf = weights.clone().requires_grad_()
+    log_z = annotation_torch.log_partition(leaf, RULES, trees, OWN)
+    (gradient,) = torch.autograd.grad((log_z * factors).sum(), leaf)
+    assert len(Posteriors(weights.numpy(), RULES, trees, OWN).in_logs)
+    torch.testing.assert_close(annotation.expected_counts(weights, RULES, trees, OWN, factors)[1], gradient)
+    leaf = weights.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad((annotation.log_partition(leaf, RULES, trees, OWN) * factors).sum(), leaf)
+    torch.testing.assert_close(annotation.expected_counts(weights, RULES, trees, OWN, factors)[1], gradient)
+
+
 @pytest.mark.parametrize("gap", [738.0, 800.0])  # e^-738 is still a number, of few digits; e^-800 is zero
 def test_conflicts_that_no_double_can_hold_go_through_logs(gap: float) -> None:
     """Children that want one subtype, and parents that want another by even more."""
@@ -104,7 +138,7 @@ def test_conflicts_that_no_double_can_hold_go_through_logs(gap: float) -> None:
     weights[0, RULES.events(2)[0]] += gap  # A -> x wants a = 0
     weights[0, RULES.events(1)[:, 0]] -= 1000.0  # A -> A B does not
     trees = link(RULES, TREES)
-    assert len(Posteriors(weights.numpy(), RULES, trees, OWN).failed)
+    assert len(Posteriors(weights.numpy(), RULES, trees, OWN).in_logs)
     (log_z, counts), (expected, gradient) = both_engines(weights)
     torch.testing.assert_close(log_z, expected)
     torch.testing.assert_close(counts, gradient)
@@ -121,17 +155,17 @@ def test_impossible_weights() -> None:
 
 
 def test_counts_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pyrogram.charts import annotation_numba
+    from pyrogram.charts import annotation_posteriors
 
     rows = np.concatenate([TREES] * 50)
     trees, own = link(RULES, rows), np.zeros(len(rows), np.int64)
-    run = annotation_numba.run_workers
+    run = annotation_posteriors.run_workers
     before = torch.get_num_threads()
     found = []
     try:
         for threads in (1, 2, 3):
             torch.set_num_threads(threads)
-            monkeypatch.setattr(annotation_numba, "run_workers", lambda work, cost: run(work, 1e12))
+            monkeypatch.setattr(annotation_posteriors, "run_workers", lambda work, cost: run(work, 1e12))
             found.append(annotation.expected_counts(some_weights(), RULES, trees, own))
     finally:
         torch.set_num_threads(before)
