@@ -61,7 +61,7 @@ class Posteriors:
     def node_marginals(self) -> Any:
         """p(subtype of each node | tree), shape ``(M, K)``."""
         inside, above, scale = self.vectors
-        found = (inside * above).reshape(len(scale), -1)[:, : self.rules.width] * scale[:, None]
+        found = (inside * above).reshape(len(scale), 8 * self.cells.width)[:, : self.rules.width] * scale[:, None]
         for b in self.in_logs:
             found[self.trees.start[b] : self.trees.start[b + 1]] = self._log_posteriors(b)[1]
         return found
