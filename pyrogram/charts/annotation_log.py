@@ -56,27 +56,35 @@ def _plus(x, y):
 
 
 @njit(nogil=True)
+def children(v, begin, trees, tables):
+    """Numbers of subtypes of a node's children, and their rows in tables of a tree's nodes.
+
+    What is no child has one, and the last row.
+    """
+    r, l, q = trees.rule[v], trees.left[v], trees.right[v]
+    KB = tables.subtypes[tables.left[r]] if l >= 0 else 1
+    KC = tables.subtypes[tables.right[r]] if q >= 0 else 1
+    return KB, KC, l - begin if l >= 0 else -1, q - begin if q >= 0 else -1
+
+
+@njit(nogil=True)
 def _log_inside(begin, end, trees, tables, places, weights):
-    """Logs of the weight below each node, shape (end - begin, K)."""
-    _, rule, left, right = trees
-    parent, rule_left, rule_right, _, _, subtypes = tables
-    log_in = np.full((end - begin, subtypes.max()), -np.inf)
+    """Logs of the weight below each node, shape (end - begin + 1, K); the last row is zeros, of what is no child."""
+    log_in = np.full((end - begin + 1, tables.subtypes.max()), -np.inf)
+    log_in[-1] = 0.0
     for v in range(end - 1, begin - 1, -1):
-        r = rule[v]
-        l, q = left[v], right[v]
-        KB = subtypes[rule_left[r]] if l >= 0 else 1
-        KC = subtypes[rule_right[r]] if q >= 0 else 1
-        for a in range(subtypes[parent[r]]):
+        r = trees.rule[v]
+        KB, KC, l, q = children(v, begin, trees, tables)
+        for a in range(tables.subtypes[tables.parent[r]]):
             o = places.at[v] + a * places.step[r]
             greatest = -np.inf
             for step in range(2):  # the greatest term, then the sum
                 total = 0.0
                 for b in range(KB):
-                    x = log_in[l - begin, b] if l >= 0 else 0.0
-                    if x == -np.inf:
+                    if log_in[l, b] == -np.inf:
                         continue
                     for c in range(KC):
-                        y = x + weights[o + b * KC + c] + (log_in[q - begin, c] if q >= 0 else 0.0)
+                        y = log_in[l, b] + weights[o + b * KC + c] + log_in[q, c]
                         if step == 0:
                             greatest = max(greatest, y)
                         else:
@@ -95,8 +103,6 @@ def log_posteriors(begin, end, trees, tables, places, weights, scale, marginals,
     :param scale: of the expected counts, which are added to ``out``; 0: they are not wanted.
     :param marginals: p(subtype of each node | tree) is written into it, shape (end - begin, K).
     """
-    _, rule, left, right = trees
-    parent, rule_left, rule_right, _, _, subtypes = tables
     log_in = _log_inside(begin, end, trees, tables, places, weights)
     log_out = np.full_like(log_in, -np.inf)
     z, expected = log_in[0, 0], 0.0
@@ -105,26 +111,20 @@ def log_posteriors(begin, end, trees, tables, places, weights, scale, marginals,
         return z, expected
     log_out[0, 0] = -z
     for v in range(begin, end):
-        r = rule[v]
-        l, q = left[v], right[v]
-        KB = subtypes[rule_left[r]] if l >= 0 else 1
-        KC = subtypes[rule_right[r]] if q >= 0 else 1
-        for a in range(subtypes[parent[r]]):
+        r = trees.rule[v]
+        KB, KC, l, q = children(v, begin, trees, tables)
+        for a in range(tables.subtypes[tables.parent[r]]):
             x = log_out[v - begin, a]
             if x == -np.inf:
                 continue
             marginals[v - begin, a] = np.exp(x + log_in[v - begin, a])
             o = places.at[v] + a * places.step[r]
             for b in range(KB):
-                of_left = log_in[l - begin, b] if l >= 0 else 0.0
                 for c in range(KC):
-                    of_right = log_in[q - begin, c] if q >= 0 else 0.0
                     w = weights[o + b * KC + c]
-                    if l >= 0:
-                        log_out[l - begin, b] = _plus(log_out[l - begin, b], x + w + of_right)
-                    if q >= 0:
-                        log_out[q - begin, c] = _plus(log_out[q - begin, c], x + w + of_left)
-                    value = np.exp(x + w + of_left + of_right)
+                    log_out[l, b] = _plus(log_out[l, b], x + w + log_in[q, c])
+                    log_out[q, c] = _plus(log_out[q, c], x + w + log_in[l, b])
+                    value = np.exp(x + w + log_in[l, b] + log_in[q, c])
                     if value > 0.0:
                         expected += value * w
                     if scale != 0.0:
@@ -134,14 +134,12 @@ def log_posteriors(begin, end, trees, tables, places, weights, scale, marginals,
 
 @kernel
 def _sample_trees(turns, trees, tables, places, log_weights, own, seed, out):
-    start, rule, left, right = trees
-    _, rule_left, rule_right, _, _, subtypes = tables
     state = np.zeros(1, np.uint64)
     for _ in range(len(own)):
         tree = take(turns)
         if tree >= len(own):
             break
-        begin, end = start[tree], start[tree + 1]
+        begin, end = trees.start[tree], trees.start[tree + 1]
         if begin == end:
             continue
         weights = log_weights[own[tree]]
@@ -152,25 +150,23 @@ def _sample_trees(turns, trees, tables, places, log_weights, own, seed, out):
         for s in range(len(out)):
             out[s, begin] = 0
             for v in range(begin, end):
-                r, a = rule[v], out[s, v]
-                l, q = left[v], right[v]
-                if l < 0:
+                if trees.left[v] < 0:
                     continue
-                o = places.at[v] + a * places.step[r]
-                KC = subtypes[rule_right[r]] if q >= 0 else 1
-                here = weights[o : o + subtypes[rule_left[r]] * KC]
-                b, c = _draw(uniform(state), here, KC, log_in[v - begin, a], log_in, l - begin, q - begin)
-                out[s, l] = b
-                if q >= 0:
-                    out[s, q] = c
+                a = out[s, v]
+                o = places.at[v] + a * places.step[trees.rule[v]]
+                KB, KC, l, q = children(v, begin, trees, tables)
+                b, c = _draw(uniform(state), weights[o : o + KB * KC], KC, log_in[v - begin, a], log_in[l], log_in[q])
+                out[s, trees.left[v]] = b
+                if trees.right[v] >= 0:
+                    out[s, trees.right[v]] = c
 
 
 @njit(nogil=True)
-def _draw(rest, weights, KC, total, log_in, l, q):
+def _draw(rest, weights, KC, total, left, right):
     """Subtypes of the children, in proportion to their weight."""
     last = 0
     for i in range(len(weights)):
-        x = weights[i] + log_in[l, i // KC] + (log_in[q, i % KC] if q >= 0 else 0.0)
+        x = weights[i] + left[i // KC] + right[i % KC]
         if x == -np.inf:
             continue
         rest -= np.exp(x - total)
