@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Charts of latent annotations: which rows are trees, engines against each other, log space, threads."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,7 @@ import torch
 from pyrogram.charts import annotation, annotation_torch
 from pyrogram.charts.annotation_chart import parse_tables
 from pyrogram.charts.annotation_posteriors import Posteriors
-from pyrogram.charts.annotation_rules import AnnotationRules, link, replace_subtypes
+from pyrogram.charts.annotation_rules import AnnotationRules, LinkedTrees, link, replace_subtypes
 
 # 0: S -> A, 1: A -> A B, 2: A -> x, 3: B -> C, 4: C -> z, 5: C -> A C
 RULES = AnnotationRules(
@@ -185,23 +187,29 @@ def test_one_grammar_for_each_tree() -> None:
         torch.testing.assert_close(counts[b], own[0])
 
 
-@pytest.mark.slow
-def test_top_k_when_later_children_gain_more() -> None:
-    """Log weights above zero: no bound on what is still to come."""
-    weights = some_weights(3, 3.0) + 5.0
-    trees = link(RULES, TREES[2:])
-    _, scores = annotation.top_k(weights, RULES, trees, OWN[:1], 5)
-    drawn = annotation.sample(weights, RULES, trees, OWN[:1], 4000).unique(dim=0)
-    listed = []
-    for row in drawn:
-        total = 0.0
-        for v in range(len(trees.rule)):
-            b = int(row[trees.left[v]]) if trees.left[v] >= 0 else 0
-            c = int(row[trees.right[v]]) if trees.right[v] >= 0 else 0
-            total += float(weights[0, int(RULES.events(trees.rule[v])[int(row[v]), b, c])])
-        listed.append(total)
-    assert max(listed) == pytest.approx(float(scores[0, 0]))
-    assert (scores[:-1] >= scores[1:]).all()
+def total_weight(weights: torch.Tensor, rules: AnnotationRules, trees: LinkedTrees, nodes: torch.Tensor) -> float:
+    """The log weight of one annotation of one tree."""
+    total = 0.0
+    for v, r in enumerate(trees.rule):
+        b, c = (int(nodes[child[v]]) if child[v] >= 0 else 0 for child in (trees.left, trees.right))
+        total += float(weights[0, int(rules.events(r)[int(nodes[v]), b, c])])
+    return total
+
+
+@pytest.mark.parametrize("shift", [0.0, 5.0])  # log weights above zero: no bound on what is still to come
+@pytest.mark.parametrize("k", [1, 2, 7, 40])
+def test_top_k(k: int, shift: float) -> None:
+    """The best of all annotations, in order, each once."""
+    rules = replace_subtypes(RULES, np.array([1, 2, 3, 2]))
+    weights, trees = some_weights(3, 3.0, rules) + shift, link(rules, TREES[2:])
+    choices = [range(rules.subtypes[rules.parent[r]]) for r in trees.rule]
+    listed = [total_weight(weights, rules, trees, torch.tensor(nodes)) for nodes in itertools.product(*choices)]
+    found, scores = annotation.top_k(weights, rules, trees, OWN[:1], k)
+    expected = torch.tensor(sorted(listed, reverse=True)[:k], dtype=torch.float64)
+    torch.testing.assert_close(scores[:, 0], expected)
+    totals = [total_weight(weights, rules, trees, nodes) for nodes in found]
+    torch.testing.assert_close(torch.tensor(totals, dtype=torch.float64), expected)
+    assert len(found.unique(dim=0)) == k
 
 
 def test_unary_cycles_are_refused() -> None:
