@@ -43,7 +43,7 @@ class Totals(NamedTuple):
 class Scratch(NamedTuple):
     """Of the node at hand, in cells."""
 
-    product: Any  # of the children's inside vectors
+    product: Any  # of the children's inside vectors, with room for the padding of the last one
     adjoint: Any  # of the product
     table: Any  # of its rule
 
@@ -56,7 +56,7 @@ def make_vectors(cells: Cells, num_nodes: int) -> Vectors:
 
 def make_scratch(cells: Cells) -> Scratch:
     """Room for one node."""
-    product, table = 8 * int(cells.each.max(initial=1)), 8 * int((cells.rows * cells.each).max(initial=1))
+    product, table = 8 * int(cells.each.max(initial=1) + cells.width), 8 * int((cells.rows * cells.each).max(initial=1))
     return Scratch(np.zeros(product), np.zeros(product), np.zeros(table))
 
 
@@ -130,28 +130,19 @@ def _inside(lo, hi, trees, cells, place, weights, totals, s, scratch):
 
 @njit(nogil=True)
 def _multiply(lo, v, trees, cells, s, scratch):
-    """The outer product of the children's inside vectors."""
+    """The outer product of the children's inside vectors, whose padding is zero."""
     W, r = cells.width, trees.rule[v]
-    l, q = 8 * W * (trees.left[v] - lo), 8 * W * (trees.right[v] - lo)
-    KB = cells.subtypes[cells.left[r]]
+    l, q = W * (trees.left[v] - lo), W * (trees.right[v] - lo)
     if trees.right[v] < 0:
         for i in range(cells.each[r]):
-            store(scratch.product, i, load(s.inside, l // 8 + i))
+            store(scratch.product, i, load(s.inside, l + i))
         return
-    KC, at = cells.subtypes[cells.right[r]], 0
-    if KC % 8 == 0:
-        for b in range(KB):
-            x = fill(s.inside, s.inside[l + b])
-            for i in range(q // 8, (q + KC) // 8):
-                store(scratch.product, at, x * load(s.inside, i))
-                at += 1
-        return
-    for i in range(KB * KC, 8 * cells.each[r]):
-        scratch.product[i] = 0.0
-    for b in range(KB):
-        for c in range(KC):
-            scratch.product[at] = s.inside[l + b] * s.inside[q + c]
-            at += 1
+    store(scratch.product, cells.each[r] - 1, fill(s.inside, 0.0))
+    KC = cells.subtypes[cells.right[r]]
+    for b in range(cells.subtypes[cells.left[r]]):
+        x, row = fill(s.inside, s.inside[8 * l + b]), scratch.product[b * KC :]
+        for i in range((KC + 7) // 8):  # the next row begins in the padding of this one
+            store(row, i, x * load(s.inside, q + i))
 
 
 @njit(nogil=True, error_model="numpy")
@@ -188,35 +179,24 @@ def _outside(lo, hi, trees, cells, place, weights, totals, s, scratch):
 def _hand_down(lo, v, trees, cells, s, scratch):
     """From the adjoints of a product to those of the children."""
     W, r = cells.width, trees.rule[v]
-    l, q = 8 * W * (trees.left[v] - lo), 8 * W * (trees.right[v] - lo)
+    l, q = W * (trees.left[v] - lo), W * (trees.right[v] - lo)
     zero = fill(s.inside, 0.0)
-    for i in range(W):
-        store(s.above, l // 8 + i, zero)
-    KB = cells.subtypes[cells.left[r]]
     if trees.right[v] < 0:
-        for b in range(KB):
-            s.above[l + b] = scratch.adjoint[b]
+        for i in range(W):
+            store(s.above, l + i, load(scratch.adjoint, i) if i < cells.each[r] else zero)
         return
     for i in range(W):
-        store(s.above, q // 8 + i, zero)
+        store(s.above, l + i, zero)
+        store(s.above, q + i, zero)
+        store(scratch.adjoint, cells.each[r] + i, zero)
     KC = cells.subtypes[cells.right[r]]
-    if KC % 8 == 0:
-        n = KC // 8
-        for b in range(KB):
-            x, y = zero, fill(s.inside, s.inside[l + b])
-            for i in range(n):
-                g = load(scratch.adjoint, b * n + i)
-                x = fma(g, load(s.inside, q // 8 + i), x)
-                store(s.above, q // 8 + i, fma(g, y, load(s.above, q // 8 + i)))
-            s.above[l + b] = add_up(x)
-        return
-    for b in range(KB):
-        total = 0.0
-        for c in range(KC):
-            g = scratch.adjoint[b * KC + c]
-            total += g * s.inside[q + c]
-            s.above[q + c] += g * s.inside[l + b]
-        s.above[l + b] = total
+    for b in range(cells.subtypes[cells.left[r]]):
+        x, y, row = zero, fill(s.inside, s.inside[8 * l + b]), scratch.adjoint[b * KC :]
+        for i in range((KC + 7) // 8):  # what is added to the padding meets a factor of zero
+            g = load(row, i)
+            x = fma(g, load(s.inside, q + i), x)
+            store(s.above, q + i, fma(g, y, load(s.above, q + i)))
+        s.above[8 * l + b] = add_up(x)
 
 
 @njit(nogil=True)
