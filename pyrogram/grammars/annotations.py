@@ -32,7 +32,7 @@ from pyrogram.printable import plural
 from pyrogram.sentences import Sentences
 
 from .annotations_collapsed import AnnotationUpdates
-from .annotations_derivation import SubtypeDerivation
+from .annotations_derivation import SubtypeDerivation, linked
 from .cfg import CFG
 
 BLOCK = "rules"
@@ -153,22 +153,12 @@ class LatentAnnotations(Grammar):
     def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
         words = checked_inputs(self, log_weights, words)
         batch = broadcast_shapes(log_weights[BLOCK].shape[:-1], words.shape[:-1])
-        return chart.log_partition(*self.on(log_weights[BLOCK], words, batch)).reshape(batch)
+        return chart.log_partition(*linked(self, log_weights[BLOCK], words, batch)).reshape(batch)
 
     def expected_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]:
         words = checked_inputs(self, log_weights, words, shared=True)
-        log_z, counts = chart.expected_counts(*self.on(log_weights[BLOCK], words, words.shape[:-1]))
+        log_z, counts = chart.expected_counts(*linked(self, log_weights[BLOCK], words, words.shape[:-1]))
         return log_z, {BLOCK: counts[0]}
-
-    def on(
-        self, log_weights: Tensor, words: Tensor, batch: torch.Size
-    ) -> tuple[Tensor, AnnotationRules, LinkedTrees, Any]:
-        """What charts take: W grammars ``(W, R)``, rules, the B linked trees of a batch, and the grammar of each."""
-        grammars, L = log_weights.shape[:-1], words.shape[-1]
-        trees = self.trees(words.long().expand(*batch, L).reshape(-1, L))
-        own = torch.arange(grammars.numel()).reshape(grammars).expand(batch).reshape(-1)
-        flat = log_weights.reshape(grammars.numel(), log_weights.shape[-1])
-        return flat, self.rules, trees, np.ascontiguousarray(own.numpy())
 
     def collapsed_updates(self, words: Tensor | Sentences) -> CollapsedUpdates:
         sentences = self.sentences(words)

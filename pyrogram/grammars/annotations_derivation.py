@@ -15,6 +15,7 @@ from torch.distributions import constraints
 from torch.distributions.kl import register_kl
 
 from pyrogram.charts import annotation as chart
+from pyrogram.charts.annotation_rules import AnnotationRules, LinkedTrees
 from pyrogram.charts.checks import broadcast_shapes, checked_words
 from pyrogram.distributions.charted import Recipe, conditional, differ, traceable
 from pyrogram.distributions.constraints import Scores
@@ -82,7 +83,7 @@ class SubtypeDerivation(RowDerivation):
 
     def _on(self, batch: torch.Size) -> Any:
         """What charts take, for all of a batch."""
-        return self.grammar.on(self.log_weights, self.words, batch)
+        return linked(self.grammar, self.log_weights, self.words, batch)
 
     def _in_rows(self, nodes: Tensor, trees: Any, padding: float) -> Tensor:
         """Values of the nodes of B trees, shape ``(M, *rest)``, in place: ``(B, L, *rest)``."""
@@ -207,6 +208,17 @@ class SubtypeDerivation(RowDerivation):
         K = self.grammar.rules.width
         hot = torch.nn.functional.one_hot(value.long().clamp_min(0), K) * (value >= 0)[..., None]
         return hot.to(self.log_weights.dtype)
+
+
+def linked(
+    grammar: LatentAnnotations, log_weights: Tensor, words: Tensor, batch: torch.Size
+) -> tuple[Tensor, AnnotationRules, LinkedTrees, Any]:
+    """What charts take: W grammars ``(W, R)``, rules, the B linked trees of a batch, and the grammar of each."""
+    grammars, L = log_weights.shape[:-1], words.shape[-1]
+    trees = grammar.trees(words.long().expand(*batch, L).reshape(-1, L))
+    own = torch.arange(grammars.numel()).reshape(grammars).expand(batch).reshape(-1)
+    flat = log_weights.reshape(grammars.numel(), log_weights.shape[-1])
+    return flat, grammar.rules, trees, np.ascontiguousarray(own.numpy())
 
 
 def _derivation(handle: int, validate: bool) -> Callable[..., SubtypeDerivation]:
