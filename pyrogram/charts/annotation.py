@@ -14,7 +14,8 @@ from torch import Tensor
 
 from pyrogram.recursion.run.derivatives import derivatives
 
-from . import annotation_best, annotation_log, annotation_numba, annotation_torch
+from . import annotation_best, annotation_log, annotation_torch
+from .annotation_posteriors import Posteriors
 from .annotation_rules import AnnotationRules, LinkedTrees
 from .checks import keep_nan
 from .projective import choose_engine
@@ -41,7 +42,7 @@ def expected_counts(
             total = possible.sum() if tree_weights is None else (possible * tree_weights).sum()
             (counts,) = torch.autograd.grad(total, leaf)
         return keep_nan(log_z.detach(), (log_weights, 1), own=torch.from_numpy(own)), counts
-    posteriors = annotation_numba.Posteriors(log_weights.detach().numpy(), rules, trees, own)
+    posteriors = Posteriors(log_weights.detach().numpy(), rules, trees, own)
     weights = None if tree_weights is None else tree_weights.detach().double().numpy()
     counts = torch.from_numpy(posteriors.counts(weights))
     log_z = torch.from_numpy(posteriors.log_z).to(log_weights.dtype)
@@ -50,7 +51,7 @@ def expected_counts(
 
 def node_marginals(log_weights: Tensor, rules: AnnotationRules, trees: LinkedTrees, own: Any) -> tuple[Tensor, Tensor]:
     """log Z of each tree, and p(subtype of each node | tree), shape ``(M, K)``; no graph."""
-    posteriors = annotation_numba.Posteriors(_array(log_weights), rules, trees, own)
+    posteriors = Posteriors(_array(log_weights), rules, trees, own)
     found = torch.from_numpy(posteriors.node_marginals())
     return tuple(t.to(log_weights.device, log_weights.dtype) for t in (torch.from_numpy(posteriors.log_z), found))  # type: ignore[return-value]
 
@@ -79,7 +80,7 @@ class _LogPartition(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, log_weights: Tensor, rules: AnnotationRules, trees: LinkedTrees, own: Any) -> Tensor:
-        posteriors = annotation_numba.Posteriors(log_weights.detach().numpy(), rules, trees, own)
+        posteriors = Posteriors(log_weights.detach().numpy(), rules, trees, own)
         if ctx.needs_input_grad[0]:
             ctx.save_for_backward(log_weights)
             ctx.others = rules, trees, own, posteriors

@@ -53,8 +53,10 @@ class Chart(NamedTuple):
     count: Any
     symbol: Any
     """The symbol of each slot."""
+    cell: Any
+    """The cell of each slot."""
     inside: Any
-    """(slots, K)."""
+    """(slots + 1, K): the last row, of the child that a rule has not, is ones."""
     log_scale: Any
     """(cells,)."""
 
@@ -132,8 +134,8 @@ def inside(words, mask, real, t):
         for k in range(i + 1, n + 1):
             for A in range(S):
                 bound += mask[i * (n + 1) + k, A]
-    symbol = np.empty(bound, np.int32)
-    vectors = np.empty((bound, K))
+    symbol, cell_of = np.empty(bound, np.int32), np.empty(bound, np.int64)
+    vectors = np.empty((bound + 1, K))
     buffer = np.zeros((S, K))
     P = len(t.pair_right)
     products = np.empty((P, K, K))
@@ -212,13 +214,14 @@ def inside(words, mask, real, t):
                 for a in range(t.subtypes[A]):
                     some = some or buffer[A, a] > 0.0
                 if some and mask[cell, A]:
-                    slot[cell, A], symbol[slots] = slots, A
+                    slot[cell, A], symbol[slots], cell_of[slots] = slots, A, cell
                     for a in range(t.subtypes[A]):
                         vectors[slots, a] = buffer[A, a] / greatest
                     slots += 1
             count[cell] = slots - first[cell]
             log_scale[cell] = reference + np.log(greatest)
-    return Chart(slot, first, count, symbol[:slots], vectors[:slots], log_scale)
+    vectors[slots] = 1.0
+    return Chart(slot, first, count, symbol[:slots], cell_of[:slots], vectors[: slots + 1], log_scale)
 
 
 @njit(nogil=True)
@@ -299,20 +302,25 @@ def _sum_parents(p, cell, slot, out, real, t, sums):
         if not some:
             sums[p, :KB, :KC] = 0.0
             some = True
-        add_rule(r, out[v], real, t, sums[p])
+        add_rule(r, KB, KC, out[v], real, t, sums[p])
     return some
 
 
+@njit(nogil=True)
+def subtypes_below(r, t):
+    """Numbers of subtypes of a rule's children, 1 where there is none."""
+    KB = t.subtypes[t.left[r]] if t.left[r] >= 0 else 1
+    return KB, (t.subtypes[t.right[r]] if t.right[r] >= 0 else 1)
+
+
 @njit(nogil=True, fastmath={"reassoc", "contract"})
-def add_rule(r, above, real, t, total):
-    """Add the weights of a binary rule, times a vector over its parent's subtypes, to ``total`` (K, K)."""
-    A = t.parent[r]
-    KB, KC = t.subtypes[t.left[r]], t.subtypes[t.right[r]]
-    for a in range(t.subtypes[A]):
+def add_rule(r, KB, KC, above, real, t, total):
+    """Add the weights of a rule, times a vector over its parent's subtypes, to ``total`` (KB, KC)."""
+    for a in range(t.subtypes[t.parent[r]]):
         x = above[a]
         if x == 0.0:
             continue
-        o = t.offset[r] + a * t.stride[A]
+        o = t.offset[r] + a * t.stride[t.parent[r]]
         for b in range(KB):
             for c in range(KC):
                 total[b, c] += x * real[o + b * KC + c]

@@ -1,13 +1,13 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Latent annotations of one tree, eight events at a time, under weights that are pseudo-counts over their totals.
+"""Latent annotations of one tree, eight events at a time: log Z, its adjoints, and what weights are multiplied by.
 
-The tables of :mod:`.annotation_cells` are multiplied with the outer product of the children's vectors, which is made
-once a node: inside vectors are rows times it, outside vectors come from columns, posteriors are all three factors.
-Totals divide vectors over a, not tables. Everything is O(K**3) a node and reads its tables in order.
+The tables of :mod:`.annotation_cells` are multiplied with the outer product of the children's vectors. Where weights
+are pseudo-counts, totals divide vectors over a, not tables. All is O(K**3) a node and reads its tables in order.
 
 Each inside vector is divided by its sum; outside vectors are adjoints. What underflows matters only if it meets what
-is huge: the sum of all adjoints that a tree has met is its *bound*.
+is huge: a tree is to be done in logarithms if the sum of all adjoints that it has met, its *bound*, is above
+:data:`GREATEST`, or if log Z is no number.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -16,116 +16,112 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from pyrogram.charts.runtime.lanes import fill, fma, load, maximum, store
+from pyrogram.charts.runtime.lanes import fill, fma, load, store
 
-from .annotation_cells import Layout
-from .lanes_log import log
-from .lanes_sums import add_up, load_eight, store_eight
+from .annotation_cells import Cells
+from .lanes_sums import add_up
+
+# A flushed quantity changes a posterior by at most tiny * GREATEST, far below the rounding error.
+GREATEST = 2.0**900
+
+
+class Vectors(NamedTuple):
+    """By node, in the order of nodes."""
+
+    inside: Any  # in cells
+    above: Any  # in cells: outside, divided by totals and the scale
+    scale: Any  # numbers
+
+
+class Totals(NamedTuple):
+    """By symbol, in cells."""
+
+    factor: Any  # 1 over totals, 0 in the padding
+    log: Any
 
 
 class Scratch(NamedTuple):
-    """For one tree; in cells."""
+    """Of the node at hand, in cells."""
 
-    pseudo: Any  # its tables, as its own counts lie
-    factor: Any  # by symbol: 1 over totals, 0 in the padding
-    log_total: Any
-    stamp: Any  # by symbol, the last tree whose totals were made
-    inside: Any  # by node
-    outside: Any
-    above: Any  # by node: outside, divided by totals and the scale
-    products: Any  # by node: of the children's inside vectors
-    adjoints: Any  # of one node's products
-    scale: Any  # by node, numbers
+    product: Any  # of the children's inside vectors, with room for the padding of the last one
+    adjoint: Any  # of the product
+    table: Any  # of its rule
 
 
-def make_scratch(layout: Layout) -> Scratch:
-    n = int(layout.trees.lengths.max(initial=1))
-    groups, S = layout.groups, len(layout.rules.subtypes)
-    table = int(np.diff(groups.own[groups.start]).max(initial=1))
-    product = int(layout.cells.each.max(initial=1))
-    W = layout.cells.width
-    sizes = (table, S * W, S * W, 0, n * W, n * W, n * W, n * product, product, 0)
-    scratch = Scratch._make(np.zeros(8 * size) for size in sizes)
-    return scratch._replace(stamp=np.full(S, -1), scale=np.zeros(n))
+def make_vectors(cells: Cells, num_nodes: int) -> Vectors:
+    """Room for nodes."""
+    n = 8 * cells.width * num_nodes
+    return Vectors(np.zeros(n), np.zeros(n), np.zeros(num_nodes))
+
+
+def make_scratch(cells: Cells) -> Scratch:
+    """Room for one node."""
+    product, table = 8 * int(cells.each.max(initial=1) + cells.width), 8 * int((cells.rows * cells.each).max(initial=1))
+    return Scratch(np.zeros(product), np.zeros(product), np.zeros(table))
 
 
 @njit(nogil=True)
-def weigh(b, tables, cells, groups, counts, alpha, totals, own, s):
-    """Pseudo-counts of a tree's rules from the counts of all others, max(f - own, 0) + alpha, and their totals.
+def vectors_of(lo, hi, cells, vectors):
+    """Those of the nodes lo .. hi - 1."""
+    n = 8 * cells.width
+    return Vectors(vectors.inside[n * lo : n * hi], vectors.above[n * lo : n * hi], vectors.scale[lo:hi])
 
-    :param alpha: in cells, or one cell for all.
-    :param totals: sums of counts and of alpha, shape ``(2, S * W * 8)``; infinite in the padding.
+
+@njit(nogil=True)
+def sum_tree(lo, hi, trees, cells, place, weights, totals, s, scratch):
+    """Fill the vectors of a tree; returns log Z, and the expected logs of totals. Log Z is -inf if it has to be done in
+    logarithms: then its vectors are zero.
+
+    :param place: by node, the first cell of its rule's weights.
+    :param totals: what weights are divided by.
+    :param s: the tree's vectors.
     """
-    zero, one = fill(counts, 0.0), fill(counts, 1.0)
-    step = 1 if len(alpha) > 8 else 0
-    W, begin = cells.width, groups.own[groups.start[b]]
-    of_counts, of_alpha = totals[0], totals[1]
-    for g in range(groups.start[b], groups.start[b + 1]):
-        r = groups.rule[g]
-        A = tables.parent[r]
-        if s.stamp[A] != b:
-            s.stamp[A] = b
-            for i in range(W):
-                store(s.factor, A * W + i, zero)
-        lexical = tables.left[r] < 0
-        y, at = groups.own[g], cells.start[r]
-        for a in range(cells.rows[r]):
-            taken = zero
-            for i in range(cells.each[r]):
-                mine = load_eight(own, y)
-                store(s.pseudo, y - begin, maximum(load(counts, at) - mine, zero) + load(alpha, at * step))
-                taken = taken + mine
-                if lexical:
-                    store(s.factor, A * W + i, load(s.factor, A * W + i) + mine)
-                y += 1
-                at += 1
-            if not lexical:
-                s.factor[8 * A * W + a] += add_up(taken)
-    for g in range(groups.start[b], groups.start[b + 1]):
-        A = tables.parent[groups.rule[g]]
-        if s.stamp[A] == b:
-            s.stamp[A] = -1
-            for i in range(A * W, (A + 1) * W):
-                rest = maximum(load(of_counts, i) - load(s.factor, i), zero) + load(of_alpha, i)
-                store(s.factor, i, one / rest)
-                store(s.log_total, i, log(rest))
+    log_z, bound, expected = _inside(lo, hi, trees, cells, place, weights, totals, s, scratch), np.inf, 0.0
+    if log_z > -np.inf:
+        bound, expected = _outside(lo, hi, trees, cells, place, weights, totals, s, scratch)
+    if not bound <= GREATEST:  # written so that NaN fails
+        s.inside[:], s.above[:] = 0.0, 0.0
+        log_z = -np.inf
+    return log_z, expected
 
 
 @njit(nogil=True, error_model="numpy")
-def inside_tree(lo, hi, begin, trees, tables, cells, groups, s):
-    """Inside vectors, each divided by its sum, the scale; returns log Z, -inf where it is not a number in range."""
-    W, P = cells.width, len(s.adjoints) // 8
-    zero = fill(s.inside, 0.0)
+def _inside(lo, hi, trees, cells, place, weights, totals, s, scratch):
+    """Inside vectors, each divided by its sum, the scale; returns log Z, -inf where a scale is no positive number."""
+    W, zero = cells.width, fill(weights, 0.0)
     log_z, product = 0.0, 1.0
     for v in range(hi - 1, lo - 1, -1):
         r, k = trees.rule[v], v - lo
-        A = tables.parent[r]
-        table, n = groups.own[groups.of_node[v]] - begin, cells.each[r]
+        A, table, n = cells.parent[r], place[v], cells.each[r]
         total = zero
-        if tables.left[r] < 0:
+        if cells.left[r] < 0:
             for i in range(W):
-                x = load(s.pseudo, table + i) * load(s.factor, A * W + i) if i < n else zero
+                x = load(weights, table + i) * load(totals.factor, A * W + i) if i < n else zero
                 store(s.inside, k * W + i, x)
                 total = total + x
         else:
-            _multiply(lo, v, trees, tables, cells, s)
+            _multiply(lo, v, trees, cells, s, scratch)
             for i in range(W):
                 store(s.inside, k * W + i, zero)
             for a in range(cells.rows[r]):
                 x = zero
                 for i in range(n):
-                    x = fma(load(s.pseudo, table + i), load(s.products, k * P + i), x)
+                    x = fma(load(weights, table + i), load(scratch.product, i), x)
                 table += n
-                s.inside[8 * k * W + a] = add_up(x) * s.factor[8 * A * W + a]
+                s.inside[8 * k * W + a] = add_up(x) * totals.factor[8 * A * W + a]
             for i in range(W):
                 total = total + load(s.inside, k * W + i)
-        s.scale[k] = add_up(total)
-        if not 1e-100 < s.scale[k] < 1e100:
+        scale = add_up(total)
+        if not 0.0 < scale < np.inf:
             return -np.inf
-        x = fill(s.inside, 1.0 / s.scale[k])
+        x = fill(s.inside, 1.0 / scale)
         for i in range(k * W, k * W + W):
             store(s.inside, i, load(s.inside, i) * x)
-        product *= s.scale[k]
+        s.scale[k] = scale
+        if 1e-100 < scale < 1e100:
+            product *= scale
+        else:
+            log_z += np.log(scale)
         if not 1e-150 < product < 1e150:
             log_z += np.log(product)
             product = 1.0
@@ -133,149 +129,91 @@ def inside_tree(lo, hi, begin, trees, tables, cells, groups, s):
 
 
 @njit(nogil=True)
-def _multiply(lo, v, trees, tables, cells, s):
-    """The outer product of the children's inside vectors."""
+def _multiply(lo, v, trees, cells, s, scratch):
+    """The outer product of the children's inside vectors, whose padding is zero."""
     W, r = cells.width, trees.rule[v]
-    l, q, at = 8 * W * (trees.left[v] - lo), 8 * W * (trees.right[v] - lo), len(s.adjoints) * (v - lo)
-    KB = tables.subtypes[tables.left[r]]
+    l, q = W * (trees.left[v] - lo), W * (trees.right[v] - lo)
     if trees.right[v] < 0:
         for i in range(cells.each[r]):
-            store(s.products, at // 8 + i, load(s.inside, l // 8 + i))
+            store(scratch.product, i, load(s.inside, l + i))
         return
-    KC = tables.subtypes[tables.right[r]]
-    if KC % 8 == 0:
-        at //= 8
-        for b in range(KB):
-            x = fill(s.inside, s.inside[l + b])
-            for i in range(q // 8, (q + KC) // 8):
-                store(s.products, at, x * load(s.inside, i))
-                at += 1
-        return
-    for i in range(at + KB * KC, at + 8 * cells.each[r]):
-        s.products[i] = 0.0
-    for b in range(KB):
-        for c in range(KC):
-            s.products[at] = s.inside[l + b] * s.inside[q + c]
-            at += 1
+    store(scratch.product, cells.each[r] - 1, fill(s.inside, 0.0))
+    KC = cells.subtypes[cells.right[r]]
+    for b in range(cells.subtypes[cells.left[r]]):
+        x, row = fill(s.inside, s.inside[8 * l + b]), scratch.product[b * KC :]
+        for i in range((KC + 7) // 8):  # the next row begins in the padding of this one
+            store(row, i, x * load(s.inside, q + i))
 
 
 @njit(nogil=True, error_model="numpy")
-def outside_tree(lo, hi, begin, trees, tables, cells, groups, s):
-    """Adjoints of log Z, filling ``above``; returns their bound, and expected logs of totals."""
-    W = cells.width
-    zero = fill(s.inside, 0.0)
+def _outside(lo, hi, trees, cells, place, weights, totals, s, scratch):
+    """Adjoints of log Z, then ``above``, in its place; returns their bound, and expected logs of totals."""
+    W, zero = cells.width, fill(weights, 0.0)
     bound, expected = zero, zero
     for i in range(W):
-        store(s.outside, i, zero)
-    s.outside[0] = 1.0
+        store(s.above, i, zero)
+    s.above[0] = 1.0
     for v in range(lo, hi):
         r, k = trees.rule[v], v - lo
-        A = tables.parent[r]
+        A, table, n = cells.parent[r], place[v], cells.each[r]
         factor = fill(s.inside, 1.0 / s.scale[k])
         for i in range(W):
-            x = load(s.outside, k * W + i)
-            expected = fma(x * load(s.inside, k * W + i), load(s.log_total, A * W + i), expected)
-            x = x * load(s.factor, A * W + i) * factor
+            x = load(s.above, k * W + i)
+            expected = fma(x * load(s.inside, k * W + i), load(totals.log, A * W + i), expected)
+            x = x * load(totals.factor, A * W + i) * factor
             bound = bound + x
             store(s.above, k * W + i, x)
-        if tables.left[r] < 0:
+        if cells.left[r] < 0:
             continue
-        table, n = groups.own[groups.of_node[v]] - begin, cells.each[r]
         for i in range(n):
             x = zero
             for a in range(cells.rows[r]):
-                x = fma(fill(s.above, s.above[8 * k * W + a]), load(s.pseudo, table + a * n + i), x)
-            store(s.adjoints, i, x)
+                x = fma(fill(s.above, s.above[8 * k * W + a]), load(weights, table + a * n + i), x)
+            store(scratch.adjoint, i, x)
             bound = bound + x
-        _hand_down(lo, v, trees, tables, cells, s)
+        _hand_down(lo, v, trees, cells, s, scratch)
     return add_up(bound), add_up(expected)
 
 
 @njit(nogil=True)
-def _hand_down(lo, v, trees, tables, cells, s):
+def _hand_down(lo, v, trees, cells, s, scratch):
     """From the adjoints of a product to those of the children."""
     W, r = cells.width, trees.rule[v]
-    l, q = 8 * W * (trees.left[v] - lo), 8 * W * (trees.right[v] - lo)
+    l, q = W * (trees.left[v] - lo), W * (trees.right[v] - lo)
     zero = fill(s.inside, 0.0)
-    for i in range(W):
-        store(s.outside, l // 8 + i, zero)
-    KB = tables.subtypes[tables.left[r]]
     if trees.right[v] < 0:
-        for b in range(KB):
-            s.outside[l + b] = s.adjoints[b]
+        for i in range(W):
+            store(s.above, l + i, load(scratch.adjoint, i) if i < cells.each[r] else zero)
         return
     for i in range(W):
-        store(s.outside, q // 8 + i, zero)
-    KC = tables.subtypes[tables.right[r]]
-    if KC % 8 == 0:
-        n = KC // 8
-        for b in range(KB):
-            x, y = zero, fill(s.inside, s.inside[l + b])
-            for i in range(n):
-                g = load(s.adjoints, b * n + i)
-                x = fma(g, load(s.inside, q // 8 + i), x)
-                store(s.outside, q // 8 + i, fma(g, y, load(s.outside, q // 8 + i)))
-            s.outside[l + b] = add_up(x)
-        return
-    for b in range(KB):
-        total = 0.0
-        for c in range(KC):
-            g = s.adjoints[b * KC + c]
-            total += g * s.inside[q + c]
-            s.outside[q + c] += g * s.inside[l + b]
-        s.outside[l + b] = total
+        store(s.above, l + i, zero)
+        store(s.above, q + i, zero)
+        store(scratch.adjoint, cells.each[r] + i, zero)
+    KC = cells.subtypes[cells.right[r]]
+    for b in range(cells.subtypes[cells.left[r]]):
+        x, y, row = zero, fill(s.inside, s.inside[8 * l + b]), scratch.adjoint[b * KC :]
+        for i in range((KC + 7) // 8):  # what is added to the padding meets a factor of zero
+            g = load(row, i)
+            x = fma(g, load(s.inside, q + i), x)
+            store(s.above, q + i, fma(g, y, load(s.above, q + i)))
+        s.above[8 * l + b] = add_up(x)
 
 
 @njit(nogil=True)
-def count_tree(b, lo, tables, cells, groups, s, out):
-    """Write the own counts of a tree; returns the sum of counts times logs of pseudo-counts."""
-    W, P, begin = cells.width, len(s.adjoints) // 8, groups.own[groups.start[b]]
-    score = fill(s.pseudo, 0.0)
-    for g in range(groups.start[b], groups.start[b + 1]):
-        r, y = groups.rule[g], groups.own[g]
-        n, first, end = cells.each[r], groups.first[g], groups.first[g + 1]
-        k = groups.members[first] - lo
+def add_nodes(members, lo, trees, cells, s, scratch):
+    """Sum over nodes of one rule what its weights are multiplied by to be expected counts, into ``scratch.table``."""
+    W, r = cells.width, trees.rule[members[0]]
+    n, zero = cells.each[r], fill(s.above, 0.0)
+    for m in range(len(members)):
+        v, k = members[m], members[m] - lo
+        if cells.left[r] < 0:
+            for i in range(n):
+                x = load(scratch.table, i) if m > 0 else zero
+                store(scratch.table, i, x + load(s.above, k * W + i))
+            continue
+        _multiply(lo, v, trees, cells, s, scratch)
         for a in range(cells.rows[r]):
             above = fill(s.above, s.above[8 * k * W + a])
             for i in range(n):
-                if tables.left[r] < 0:
-                    x = load(s.above, k * W + i)
-                    for m in range(first + 1, end):
-                        x = x + load(s.above, (groups.members[m] - lo) * W + i)
-                else:
-                    x = above * load(s.products, k * P + i)
-                    for m in range(first + 1, end):
-                        h = groups.members[m] - lo
-                        x = fma(fill(s.above, s.above[8 * h * W + a]), load(s.products, h * P + i), x)
-                pseudo = load(s.pseudo, y - begin)
-                x = x * pseudo
-                store_eight(out, y, x)
-                score = fma(x, log(pseudo), score)
-                y += 1
-    return add_up(score)
-
-
-@njit(nogil=True)
-def replace_tree(b, tables, cells, groups, counts, totals, own, out):
-    """Take own counts out of the shared ones and put the new ones in.
-
-    What rounding leaves of nothing may be below it; whoever reads it sees to that.
-    """
-    W = cells.width
-    zero = fill(counts, 0.0)
-    for g in range(groups.start[b], groups.start[b + 1]):
-        r, y = groups.rule[g], groups.own[g]
-        A, at = tables.parent[r] * W, cells.start[r]
-        lexical = tables.left[r] < 0
-        for a in range(cells.rows[r]):
-            change = zero
-            for i in range(cells.each[r]):
-                x = load_eight(out, y) - load_eight(own, y)
-                store(counts, at, load(counts, at) + x)
-                change = change + x
-                if lexical:
-                    store(totals, A + i, load(totals, A + i) + x)
-                y += 1
-                at += 1
-            if not lexical:
-                totals[8 * A + a] += add_up(change)
+                x = load(scratch.table, a * n + i) if m > 0 else zero
+                store(scratch.table, a * n + i, fma(above, load(scratch.product, i), x))

@@ -1,12 +1,12 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Latent annotations of observed trees in log space: what real space failed on, and draws.
+"""Latent annotations of observed trees in log space: what real space cannot hold, and draws.
 
 All of it is exact at any scale of the weights, and O(K**3) a node.
 """
 
 # mypy: disable-error-code="no-untyped-def"
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -18,22 +18,16 @@ from pyrogram.charts.runtime.threads import run_workers, take
 from .annotation_rules import AnnotationRules, LinkedTrees
 
 
-def log_posteriors(log_weights: Any, rules: AnnotationRules, trees: LinkedTrees, b: int, marginals: Any) -> float:
-    """log Z of one tree; writes p(subtype of each of its nodes | tree)."""
-    return float(_tree(log_weights, rules, trees, b, marginals, np.zeros(0), 0.0))
+class Places(NamedTuple):
+    """Where weights and counts lie: those of the rule at node v, for a, from ``at[v] + a * step[rule[v]]`` on."""
+
+    at: Any
+    step: Any
 
 
-def add_counts(log_weights: Any, rules: AnnotationRules, trees: LinkedTrees, b: int, weight: float, out: Any) -> None:
-    """Add the expected counts of one tree, times a weight, to ``out`` (R,)."""
-    _tree(log_weights, rules, trees, b, np.zeros((len(trees.rule), rules.width)), out, weight)
-
-
-def _tree(
-    log_weights: Any, rules: AnnotationRules, trees: LinkedTrees, b: int, marginals: Any, out: Any, weight: float
-) -> Any:
-    begin, end = int(trees.start[b]), int(trees.start[b + 1])
-    weights = np.ascontiguousarray(log_weights, np.float64)
-    return _log_posteriors(begin, end, trees, rules.tables, weights, marginals, out, weight)
+def places_of(rules: AnnotationRules, trees: LinkedTrees) -> Places:
+    """Those of events."""
+    return Places(rules.offset[trees.rule], rules.stride[rules.parent])
 
 
 def sample(log_weights: Any, rules: AnnotationRules, trees: LinkedTrees, own: Any, num_samples: int, seed: int) -> Any:
@@ -44,10 +38,10 @@ def sample(log_weights: Any, rules: AnnotationRules, trees: LinkedTrees, own: An
     """
     M, B = len(trees.rule), len(own)
     out = np.full((num_samples, M), -1, np.int64)
-    weights = np.ascontiguousarray(log_weights, np.float64)
+    weights, places = np.ascontiguousarray(log_weights, np.float64), places_of(rules, trees)
 
     def work(turns: Any) -> None:
-        _sample_trees(turns, trees, rules.tables, weights, own, seed, out)
+        _sample_trees(turns, trees, rules.tables, places, weights, own, seed, out)
 
     run_workers(work, cost=40.0 * M * rules.width**3 + 20.0 * num_samples * M * rules.width**2 + B)
     return out
@@ -62,28 +56,35 @@ def _plus(x, y):
 
 
 @njit(nogil=True)
-def _log_inside(begin, end, trees, tables, weights, log_in):
-    """log_in (end - begin, K): log of the weight below each node."""
-    _, rule, left, right = trees
-    parent, rule_left, rule_right, offset, stride, subtypes = tables
-    log_in[:] = -np.inf
+def children(v, begin, trees, tables):
+    """Numbers of subtypes of a node's children, and their rows in tables of a tree's nodes.
+
+    What is no child has one, and the last row.
+    """
+    r, l, q = trees.rule[v], trees.left[v], trees.right[v]
+    KB = tables.subtypes[tables.left[r]] if l >= 0 else 1
+    KC = tables.subtypes[tables.right[r]] if q >= 0 else 1
+    return KB, KC, l - begin if l >= 0 else -1, q - begin if q >= 0 else -1
+
+
+@njit(nogil=True)
+def _log_inside(begin, end, trees, tables, places, weights):
+    """Logs of the weight below each node, shape (end - begin + 1, K); the last row is zeros, of what is no child."""
+    log_in = np.full((end - begin + 1, tables.subtypes.max()), -np.inf)
+    log_in[-1] = 0.0
     for v in range(end - 1, begin - 1, -1):
-        r = rule[v]
-        A = parent[r]
-        l, q = left[v], right[v]
-        KB = subtypes[rule_left[r]] if l >= 0 else 1
-        KC = subtypes[rule_right[r]] if q >= 0 else 1
-        for a in range(subtypes[A]):
-            o = offset[r] + a * stride[A]
+        r = trees.rule[v]
+        KB, KC, l, q = children(v, begin, trees, tables)
+        for a in range(tables.subtypes[tables.parent[r]]):
+            o = places.at[v] + a * places.step[r]
             greatest = -np.inf
             for step in range(2):  # the greatest term, then the sum
                 total = 0.0
                 for b in range(KB):
-                    x = log_in[l - begin, b] if l >= 0 else 0.0
-                    if x == -np.inf:
+                    if log_in[l, b] == -np.inf:
                         continue
                     for c in range(KC):
-                        y = x + weights[o + b * KC + c] + (log_in[q - begin, c] if q >= 0 else 0.0)
+                        y = log_in[l, b] + weights[o + b * KC + c] + log_in[q, c]
                         if step == 0:
                             greatest = max(greatest, y)
                         else:
@@ -92,156 +93,84 @@ def _log_inside(begin, end, trees, tables, weights, log_in):
                     break
                 if step == 1:
                     log_in[v - begin, a] = greatest + np.log(total)
+    return log_in
 
 
 @kernel
-def _log_posteriors(
-    begin,
-    end,
-    trees,
-    tables,
-    weights,
-    marginals,
-    out,
-    weight,
-):
-    _, rule, left, right = trees
-    parent, rule_left, rule_right, offset, stride, subtypes = tables
-    log_in = np.empty((end - begin, marginals.shape[1]))
-    log_out = np.full((end - begin, marginals.shape[1]), -np.inf)
-    _log_inside(begin, end, trees, tables, weights, log_in)
-    z = log_in[0, 0]
-    marginals[begin:end] = 0.0
+def log_posteriors(begin, end, trees, tables, places, weights, scale, marginals, out):
+    """log Z of a tree, and the expected log weight; if log Z is no number, it has no posteriors.
+
+    :param scale: of the expected counts, which are added to ``out``; 0: they are not wanted.
+    :param marginals: p(subtype of each node | tree) is written into it, shape (end - begin, K).
+    """
+    log_in = _log_inside(begin, end, trees, tables, places, weights)
+    log_out = np.full_like(log_in, -np.inf)
+    z, expected = log_in[0, 0], 0.0
+    marginals[:] = 0.0
     if not np.isfinite(z):
-        return z
+        return z, expected
     log_out[0, 0] = -z
     for v in range(begin, end):
-        r = rule[v]
-        A = parent[r]
-        l, q = left[v], right[v]
-        for a in range(subtypes[A]):
+        r = trees.rule[v]
+        KB, KC, l, q = children(v, begin, trees, tables)
+        for a in range(tables.subtypes[tables.parent[r]]):
             x = log_out[v - begin, a]
             if x == -np.inf:
                 continue
-            marginals[v, a] = np.exp(x + log_in[v - begin, a])
-            o = offset[r] + a * stride[A]
-            for b in range(subtypes[rule_left[r]] if l >= 0 else 1):
-                of_left = log_in[l - begin, b] if l >= 0 else 0.0
-                KC = subtypes[rule_right[r]] if q >= 0 else 1
+            marginals[v - begin, a] = np.exp(x + log_in[v - begin, a])
+            o = places.at[v] + a * places.step[r]
+            for b in range(KB):
                 for c in range(KC):
-                    of_right = log_in[q - begin, c] if q >= 0 else 0.0
-                    y = x + weights[o + b * KC + c]
-                    if l >= 0:
-                        log_out[l - begin, b] = _plus(log_out[l - begin, b], y + of_right)
-                    if q >= 0:
-                        log_out[q - begin, c] = _plus(log_out[q - begin, c], y + of_left)
-                    if weight != 0.0:
-                        out[o + b * KC + c] += weight * np.exp(y + of_left + of_right)
-    return z
+                    w = weights[o + b * KC + c]
+                    log_out[l, b] = _plus(log_out[l, b], x + w + log_in[q, c])
+                    log_out[q, c] = _plus(log_out[q, c], x + w + log_in[l, b])
+                    value = np.exp(x + w + log_in[l, b] + log_in[q, c])
+                    if value > 0.0:
+                        expected += value * w
+                    if scale != 0.0:
+                        out[o + b * KC + c] += scale * value
+    return z, expected
 
 
 @kernel
-def _sample_trees(
-    turns,
-    trees,
-    tables,
-    log_weights,
-    own,
-    seed,
-    out,
-):
-    start, rule, left, right = trees
-    parent, rule_left, rule_right, offset, stride, subtypes = tables
-    width = 0
-    for A in range(len(subtypes)):
-        width = max(width, subtypes[A])
+def _sample_trees(turns, trees, tables, places, log_weights, own, seed, out):
     state = np.zeros(1, np.uint64)
     for _ in range(len(own)):
         tree = take(turns)
         if tree >= len(own):
             break
-        begin, end = start[tree], start[tree + 1]
+        begin, end = trees.start[tree], trees.start[tree + 1]
         if begin == end:
             continue
         weights = log_weights[own[tree]]
-        log_in = np.empty((end - begin, width))
-        _log_inside(begin, end, trees, tables, weights, log_in)
+        log_in = _log_inside(begin, end, trees, tables, places, weights)
         if log_in[0, 0] == -np.inf:
             continue
         seed_stream(state, seed, tree)
         for s in range(len(out)):
             out[s, begin] = 0
             for v in range(begin, end):
-                r, a = rule[v], out[s, v]
-                l, q = left[v], right[v]
-                if l < 0:
+                if trees.left[v] < 0:
                     continue
-                o = offset[r] + a * stride[parent[r]]
-                KC = subtypes[rule_right[r]] if q >= 0 else 1
-                KB = subtypes[rule_left[r]]
-                b, c = _draw(
-                    uniform(state), o, weights, log_in, l - begin, q - begin if q >= 0 else -1, v - begin, a, KB, KC
-                )
-                out[s, l] = b
-                if q >= 0:
-                    out[s, q] = c
+                a = out[s, v]
+                o = places.at[v] + a * places.step[trees.rule[v]]
+                KB, KC, l, q = children(v, begin, trees, tables)
+                b, c = _draw(uniform(state), weights[o : o + KB * KC], KC, log_in[v - begin, a], log_in[l], log_in[q])
+                out[s, trees.left[v]] = b
+                if trees.right[v] >= 0:
+                    out[s, trees.right[v]] = c
 
 
 @njit(nogil=True)
-def node_tables(begin, end, trees, tables, places, weights, width, out):
-    """Write the expected counts of each node of a tree, a table (K_A, K_B, K_C) from ``places[v]`` on.
-
-    :returns: log Z and the expected log weight; if log Z is -inf, the counts are zero.
-    """
-    _, rule, left, right = trees
-    parent, rule_left, rule_right, offset, stride, subtypes = tables
-    log_in = np.empty((end - begin, width))
-    log_out = np.full((end - begin, width), -np.inf)
-    _log_inside(begin, end, trees, tables, weights, log_in)
-    z, expected = log_in[0, 0], 0.0
-    if z == -np.inf:
-        out[places[begin] : places[end]] = 0.0
-        return z, expected
-    log_out[0, 0] = -z
-    for v in range(begin, end):
-        r = rule[v]
-        l, q = left[v], right[v]
-        y = places[v]
-        KB = subtypes[rule_left[r]] if l >= 0 else 1
-        KC = subtypes[rule_right[r]] if q >= 0 else 1
-        for a in range(subtypes[parent[r]]):
-            o = offset[r] + a * stride[parent[r]]
-            for b in range(KB):
-                of_left = log_in[l - begin, b] if l >= 0 else 0.0
-                for c in range(KC):
-                    of_right = log_in[q - begin, c] if q >= 0 else 0.0
-                    w = weights[o + b * KC + c]
-                    x = log_out[v - begin, a] + w
-                    if l >= 0:
-                        log_out[l - begin, b] = _plus(log_out[l - begin, b], x + of_right)
-                    if q >= 0:
-                        log_out[q - begin, c] = _plus(log_out[q - begin, c], x + of_left)
-                    value = np.exp(x + of_left + of_right)
-                    out[y] = value
-                    y += 1
-                    if value > 0.0:
-                        expected += value * w
-    return z, expected
-
-
-@njit(nogil=True)
-def _draw(u, o, weights, log_in, l, q, v, a, KB, KC):
+def _draw(rest, weights, KC, total, left, right):
     """Subtypes of the children, in proportion to their weight."""
-    last_b, last_c = 0, 0
-    for b in range(KB):
-        if log_in[l, b] == -np.inf:
+    last = 0
+    for i in range(len(weights)):
+        x = weights[i] + left[i // KC] + right[i % KC]
+        if x == -np.inf:
             continue
-        for c in range(KC):
-            x = weights[o + b * KC + c] + log_in[l, b] + (log_in[q, c] if q >= 0 else 0.0)
-            if x == -np.inf:
-                continue
-            u -= np.exp(x - log_in[v, a])
-            last_b, last_c = b, c
-            if u < 0:
-                return b, c
-    return last_b, last_c  # rounding left a little of u
+        rest -= np.exp(x - total)
+        last = i
+        if rest < 0:
+            break
+    return last // KC, last % KC  # rounding may leave a little for the last of them

@@ -59,13 +59,11 @@ def parse(
     with np.errstate(divide="ignore"):
         log_weights = np.log(weights) if decoder == "viterbi" else np.zeros(0)
     order = np.argsort(-lengths, kind="stable")
-    which = DECODERS.index(decoder)
+    grammars = (base, base_weights), (fine, weights, log_weights)
+    how = DECODERS.index(decoder), threshold, seed
 
     def work(turns: Any) -> None:
-        _parse_all(
-            turns, order, words, lengths, base, base_weights, fine, weights, log_weights, which, threshold, seed,
-            out, log_z, kept,
-        )  # fmt: skip
+        _parse_all(turns, (order, words, lengths), *grammars, how, (out, log_z, kept))
 
     run_workers(work, cost=float((lengths**3.0).sum()) * 1e3)
     longest = int((out >= 0).sum(1).max(initial=1))
@@ -73,23 +71,12 @@ def parse(
 
 
 @kernel
-def _parse_all(
-    turns,
-    order,
-    words,
-    lengths,
-    base,
-    base_weights,
-    fine,
-    weights,
-    log_weights,
-    which,
-    threshold,
-    seed,
-    out,
-    log_z,
-    kept,
-):
+def _parse_all(turns, sentences, coarse_grammar, fine_grammar, how, found):
+    order, words, lengths = sentences
+    base, base_weights = coarse_grammar
+    fine, weights, log_weights = fine_grammar
+    which, threshold, seed = how
+    out, log_z, kept = found
     state = np.zeros(1, np.uint64)
     for _ in range(len(order)):
         turn = take(turns)

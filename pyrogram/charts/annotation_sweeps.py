@@ -1,45 +1,55 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Sweeps of collapsed variational Bayes over trees with latent annotations, tree by tree, in lanes.
+"""Sweeps of collapsed variational Bayes over trees with latent annotations, tree by tree.
 
-For a tree, only the events of its own rules are looked at: O(K**3) a node.
+Weights are pseudo-counts over their totals, and differ by tree. Only the events of its own rules are looked at:
+O(K**3) a node.
 """
 
 # mypy: disable-error-code="no-untyped-def"
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from pyrogram.charts.runtime.compiling import kernel
+from pyrogram.charts.runtime.lanes import fill, fma, load, maximum, store
 
-from .annotation_cells import (
-    Layout,
-    event_at,
-    events_of,
-    from_cells,
-    make_layout,
-    of_trees,
-    sums_in_cells,
-    to_cells,
-    total,
-)
-from .annotation_lanes import count_tree, inside_tree, make_scratch, outside_tree, replace_tree, weigh
-from .annotation_log import node_tables
-from .annotation_numba import GREATEST
+from .annotation_cells import Layout, from_cells, make_layout, of_trees, sums_in_cells, to_cells, total
+from .annotation_lanes import Totals, add_nodes, make_scratch, make_vectors, sum_tree, vectors_of
+from .annotation_log import log_posteriors
+from .lanes_log import log
+from .lanes_sums import add_up, load_eight, store_eight
 
 __all__ = ["Layout", "collapsed_vb", "expect", "make_layout", "of_trees", "total"]
 
 _UNCOUNTED = -np.inf  # the count of what has a given weight: it stays so, whatever is added
 
 
+class Corpus(NamedTuple):
+    """Numbers of all trees, in cells."""
+
+    counts: Any
+    alpha: Any  # one cell, if they are all the same
+    count_totals: Any  # by symbol, as totals of alpha, which are infinite in the padding
+    alpha_totals: Any
+
+
+class Tree(NamedTuple):
+    """Numbers of the tree at hand, in cells."""
+
+    weights: Any  # pseudo-counts, as its own counts lie
+    totals: Totals
+    stamp: Any  # by symbol, the last tree whose totals were made
+
+
 def expect(layout: Layout, weights: Any, out: Any) -> tuple[Any, Any]:
     """Write own counts under given weights, shape ``(R,)``, over zeros; returns log Z and entropy of each tree."""
     cells = np.full(8 * layout.cells.size, _UNCOUNTED)
     inside = sums_in_cells(layout, np.zeros_like(cells), np.inf)
-    totals = np.stack([np.where(np.isinf(inside), 0.0, _UNCOUNTED), np.maximum(inside, 1.0)])
+    totals = np.where(np.isinf(inside), 0.0, _UNCOUNTED), np.maximum(inside, 1.0)
     order = np.arange(len(layout.trees.lengths))
-    return _run(layout, cells, to_cells(layout, weights, 1.0), totals, out, out, order, len(order))
+    return _run(layout, Corpus(cells, to_cells(layout, weights, 1.0), *totals), out, out, order, len(order))
 
 
 def collapsed_vb(
@@ -52,84 +62,139 @@ def collapsed_vb(
     :returns: log Z and entropy of each tree, -inf if it has no derivation.
     """
     f, a = to_cells(layout, counts, 0.0), to_cells(layout, alpha, 1.0)
-    totals = np.stack([sums_in_cells(layout, f, 0.0), sums_in_cells(layout, a, np.inf)])
+    totals = sums_in_cells(layout, f, 0.0), sums_in_cells(layout, a, np.inf)
     if len(alpha) and (alpha == alpha[0]).all():  # less to read
         a = np.full(8, alpha[0])
-    found = _run(layout, f, a, totals, own, out, order, batch_size)
+    found = _run(layout, Corpus(f, a, *totals), own, out, order, batch_size)
     np.maximum(from_cells(layout, f), 0.0, out=counts)
     return found
 
 
-def _run(
-    layout: Layout, counts: Any, alpha: Any, totals: Any, own: Any, out: Any, order: Any, batch_size: int
-) -> tuple[Any, Any]:
-    B = len(layout.trees.lengths)
-    log_z, entropies = np.full(B, -np.inf), np.full(B, -np.inf)
-    scratch = make_scratch(layout)
-    _sweep(*layout.arrays, scratch, counts, alpha, totals, own, out, order, max(batch_size, 1), log_z, entropies)
+def _run(layout: Layout, corpus: Corpus, own: Any, out: Any, order: Any, batch_size: int) -> tuple[Any, Any]:
+    rules, trees, cells, groups = layout
+    log_z, entropies = (np.full(len(trees.lengths), -np.inf) for _ in range(2))
+    by_symbol, most = len(corpus.count_totals), int(np.diff(groups.begin).max(initial=8))
+    totals = Totals(np.zeros(by_symbol), np.zeros(by_symbol))
+    tree = Tree(np.zeros(most), totals, np.full(len(rules.subtypes), -1))
+    work = make_vectors(cells, int(trees.lengths.max(initial=1))), make_scratch(cells), tree
+    grammar = trees, rules.tables, cells, groups, layout.places
+    _sweep(grammar, work, corpus, own, out, order, max(batch_size, 1), (log_z, entropies))
     return log_z, entropies
 
 
 @kernel
-def _sweep(trees, tables, cells, groups, s, counts, alpha, totals, own, out, order, batch_size, log_z, entropies):
+def _sweep(grammar, work, corpus, own, out, order, batch_size, found):
+    trees, _, cells, groups, _ = grammar
+    log_z, entropies = found
     for first in range(0, len(order), batch_size):
         batch = order[first : first + batch_size]
         for b in batch:
-            lo, hi = trees.start[b], trees.start[b + 1]
-            if lo == hi:
-                continue
-            begin = groups.own[groups.start[b]]
-            weigh(b, tables, cells, groups, counts, alpha, totals, own, s)
-            z = inside_tree(lo, hi, begin, trees, tables, cells, groups, s)
-            bound, expected = np.inf, 0.0
-            if z > -np.inf:
-                bound, expected = outside_tree(lo, hi, begin, trees, tables, cells, groups, s)
-            if bound <= GREATEST:  # written so that NaN fails
-                expected = count_tree(b, lo, tables, cells, groups, s, out) - expected
-            else:
-                z, expected = _in_logs(b, lo, hi, trees, tables, cells, groups, s, out)
-            log_z[b], entropies[b] = z, z - expected
+            if trees.start[b] < trees.start[b + 1]:
+                at, end = groups.begin[b], groups.begin[b + 1]
+                log_z[b], entropies[b] = _do_tree(b, grammar, work, corpus, own[at:end], out[at:end])
         for b in batch:
-            replace_tree(b, tables, cells, groups, counts, totals[0], own, out)
+            at, end = groups.begin[b], groups.begin[b + 1]
+            _replace(b, cells, groups, corpus, own[at:end], out[at:end])
 
 
 @njit(nogil=True)
-def _in_logs(b, lo, hi, trees, tables, cells, groups, s, out):
-    """A tree's own counts in log space; returns log Z and the expected log weight."""
-    begin = groups.own[groups.start[b]]
-    for i in range(8 * begin, 8 * groups.own[groups.start[b + 1]]):
-        out[i] = 0.0
-    weights = np.empty(_num_events(tables))
-    places = np.zeros(hi + 1, np.int64)
+def _do_tree(b, grammar, work, corpus, own, out):
+    """Write the own counts of a tree; returns log Z and entropy."""
+    trees, _, cells, groups, _ = grammar
+    vectors, scratch, tree = work
+    lo, hi = trees.start[b], trees.start[b + 1]
+    _weigh(b, cells, groups, corpus, own, tree)
+    s = vectors_of(0, hi - lo, cells, vectors)
+    log_z, expected = sum_tree(lo, hi, trees, cells, groups.of_node, tree.weights, tree.totals, s, scratch)
+    if log_z == -np.inf:
+        return _in_logs(b, grammar, tree, out)
+    score = fill(tree.weights, 0.0)
     for g in range(groups.start[b], groups.start[b + 1]):
         r = groups.rule[g]
-        A = tables.parent[r]
-        for a in range(tables.subtypes[A]):
-            e, y = event_at(r, a, 0, tables, cells)
-            y += 8 * (groups.own[g] - begin - cells.start[r])
-            for x in range(events_of(r, tables)):
-                weights[e + x] = np.log(s.pseudo[y + x]) - s.log_total[8 * cells.width * A + a]
-    for v in range(lo, hi):
-        r = trees.rule[v]
-        places[v + 1] = places[v] + tables.subtypes[tables.parent[r]] * events_of(r, tables)
-    found = np.empty(places[hi])
-    z, expected = node_tables(lo, hi, trees, tables, places, weights, 8 * cells.width, found)
-    for v in range(lo, hi):
-        r, at = trees.rule[v], places[v]
-        for a in range(tables.subtypes[tables.parent[r]]):
-            _, y = event_at(r, a, 0, tables, cells)
-            y += 8 * (groups.own[groups.of_node[v]] - cells.start[r])
-            for x in range(events_of(r, tables)):
-                out[y + x] += found[at]
-                at += 1
-    return z, expected
+        add_nodes(groups.members[groups.first[g] : groups.first[g + 1]], lo, trees, cells, s, scratch)
+        for i in range(cells.rows[r] * cells.each[r]):
+            weight = load(tree.weights, groups.place[g] + i)
+            x = load(scratch.table, i) * weight
+            store_eight(out, groups.place[g] + i, x)
+            score = fma(x, log(weight), score)
+    return log_z, log_z - (add_up(score) - expected)
 
 
 @njit(nogil=True)
-def _num_events(tables):
-    """Beyond the last event of any rule."""
-    most = 0
-    for r in range(len(tables.parent)):
-        A = tables.parent[r]
-        most = max(most, tables.offset[r] + tables.subtypes[A] * tables.stride[A])
-    return most
+def _weigh(b, cells, groups, corpus, own, s):
+    """Pseudo-counts of a tree's rules from the counts of all others, max(f - own, 0) + alpha, and their totals."""
+    zero, one = fill(s.weights, 0.0), fill(s.weights, 1.0)
+    step, W = 1 if len(corpus.alpha) > 8 else 0, cells.width
+    factor = s.totals.factor
+    for g in range(groups.start[b], groups.start[b + 1]):
+        r = groups.rule[g]
+        A = cells.parent[r]
+        if s.stamp[A] != b:
+            s.stamp[A] = b
+            for i in range(W):
+                store(factor, A * W + i, zero)
+        lexical = cells.left[r] < 0
+        y, at = groups.place[g], cells.start[r]
+        for a in range(cells.rows[r]):
+            taken = zero
+            for i in range(cells.each[r]):
+                mine = load_eight(own, y)
+                pseudo = maximum(load(corpus.counts, at) - mine, zero) + load(corpus.alpha, at * step)
+                store(s.weights, y, pseudo)
+                taken = taken + mine
+                if lexical:
+                    store(factor, A * W + i, load(factor, A * W + i) + mine)
+                y += 1
+                at += 1
+            if not lexical:
+                factor[8 * A * W + a] += add_up(taken)
+    for g in range(groups.start[b], groups.start[b + 1]):
+        A = cells.parent[groups.rule[g]]
+        if s.stamp[A] == b:
+            s.stamp[A] = -1
+            for i in range(A * W, (A + 1) * W):
+                rest = maximum(load(corpus.count_totals, i) - load(factor, i), zero) + load(corpus.alpha_totals, i)
+                store(factor, i, one / rest)
+                store(s.totals.log, i, log(rest))
+
+
+@njit(nogil=True)
+def _in_logs(b, grammar, s, out):
+    """A tree's own counts in log space; returns log Z and entropy."""
+    trees, tables, cells, groups, places = grammar
+    weights = np.empty(len(out))
+    for g in range(groups.start[b], groups.start[b + 1]):
+        r, at = groups.rule[g], 8 * groups.place[g]
+        for x in range(8 * cells.rows[r] * cells.each[r]):
+            a = x if cells.left[r] < 0 else x // cells.step[r]
+            weights[at + x] = np.log(s.weights[at + x]) - s.totals.log[8 * cells.width * cells.parent[r] + a]
+    out[:] = 0.0
+    lo, hi = trees.start[b], trees.start[b + 1]
+    marginals = np.empty((hi - lo, 8 * cells.width))
+    log_z, expected = log_posteriors(lo, hi, trees, tables, places, weights, 1.0, marginals, out)
+    return log_z, log_z - expected
+
+
+@njit(nogil=True)
+def _replace(b, cells, groups, corpus, own, out):
+    """Take own counts out of the shared ones and put the new ones in.
+
+    What rounding leaves of nothing may be below it; whoever reads it sees to that.
+    """
+    zero, totals = fill(corpus.counts, 0.0), corpus.count_totals
+    for g in range(groups.start[b], groups.start[b + 1]):
+        r, y = groups.rule[g], groups.place[g]
+        A, at = cells.parent[r] * cells.width, cells.start[r]
+        lexical = cells.left[r] < 0
+        for a in range(cells.rows[r]):
+            change = zero
+            for i in range(cells.each[r]):
+                x = load_eight(out, y) - load_eight(own, y)
+                store(corpus.counts, at, load(corpus.counts, at) + x)
+                change = change + x
+                if lexical:
+                    store(totals, A + i, load(totals, A + i) + x)
+                y += 1
+                at += 1
+            if not lexical:
+                totals[8 * A + a] += add_up(change)

@@ -24,7 +24,7 @@ from pyrogram.operators import captured, object_of
 
 from .charted import Recipe, Summed, conditional, differ, traceable
 from .constraints import LeftmostDerivations, Scores
-from .row_derivation import RowDerivation
+from .row_derivation import RowDerivation, expected_score
 from .sentence import safe_log
 
 
@@ -252,7 +252,7 @@ class PCFGDerivation(RowDerivation):
     def entropy(self) -> Tensor:
         """Entropy in nats, shape ``batch_shape``; 0 for a sentence without any derivation."""
         log_z, counts = self._posterior()
-        score = _expected(counts, self.log_weights)
+        score = expected_score(counts, self.log_weights)
         return torch.where(log_z == -torch.inf, 0.0, log_z - score).expand(self.batch_shape)
 
     # ------------------------------------------------------------------ decoding
@@ -280,11 +280,6 @@ def _derivation(handle: int, validate: bool) -> Callable[..., PCFGDerivation]:
     return build
 
 
-def _expected(counts: Tensor, values: Tensor) -> Tensor:
-    """Sum of counts times values, in which nothing times -inf is nothing."""
-    return (counts * torch.where(counts > 0, values, torch.zeros_like(counts))).sum(-1)
-
-
 @register_kl(PCFGDerivation, PCFGDerivation)
 def _kl(p: PCFGDerivation, q: PCFGDerivation) -> Tensor:
     """KL(p || q) = E_p[score_p - score_q] - log Z_p + log Z_q; +inf where p allows what q forbids."""
@@ -292,7 +287,7 @@ def _kl(p: PCFGDerivation, q: PCFGDerivation) -> Tensor:
         raise NotImplementedError("p and q are over derivations of different grammars")
     if p.words.shape[-1] != q.words.shape[-1] or differ(p.words, q.words):
         raise NotImplementedError("p and q are over derivations of different sentences, so the divergence is infinite")
-    total = q.log_partition - p.log_partition + _expected(p._posterior()[1], p.log_weights - q.log_weights)
+    total = q.log_partition - p.log_partition + expected_score(p._posterior()[1], p.log_weights - q.log_weights)
     if q.forbidden is not None:
         spans = p.marginals().sum(-1) > 0
         total = torch.where((spans & q.forbidden.to(spans.device)).flatten(-2).any(-1), torch.inf, total)

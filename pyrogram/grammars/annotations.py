@@ -32,7 +32,7 @@ from pyrogram.printable import plural
 from pyrogram.sentences import Sentences
 
 from .annotations_collapsed import AnnotationUpdates
-from .annotations_derivation import SubtypeDerivation
+from .annotations_derivation import SubtypeDerivation, linked
 from .cfg import CFG
 
 BLOCK = "rules"
@@ -152,21 +152,12 @@ class LatentAnnotations(Grammar):
 
     def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
         words = checked_inputs(self, log_weights, words)
-        w = log_weights[BLOCK]
-        batch = broadcast_shapes(w.shape[:-1], words.shape[:-1])
-        if w.dim() == 1:
-            trees = self.trees(words.reshape(-1, words.shape[-1]))
-            model = np.zeros(len(trees.lengths), np.int64)
-            return chart.log_partition(w[None], self.rules, trees, model).reshape(batch)
-        trees = self.trees(words.expand(*batch, words.shape[-1]).reshape(-1, words.shape[-1]))
-        model = own_grammars(w.shape[:-1], batch)
-        return chart.log_partition(w.reshape(-1, w.shape[-1]), self.rules, trees, model).reshape(batch)
+        batch = broadcast_shapes(log_weights[BLOCK].shape[:-1], words.shape[:-1])
+        return chart.log_partition(*linked(self, log_weights[BLOCK], words, batch)).reshape(batch)
 
     def expected_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]:
         words = checked_inputs(self, log_weights, words, shared=True)
-        trees = self.trees(words)
-        model = np.zeros(len(words), np.int64)
-        log_z, counts = chart.expected_counts(log_weights[BLOCK][None], self.rules, trees, model)
+        log_z, counts = chart.expected_counts(*linked(self, log_weights[BLOCK], words, words.shape[:-1]))
         return log_z, {BLOCK: counts[0]}
 
     def collapsed_updates(self, words: Tensor | Sentences) -> CollapsedUpdates:
@@ -276,12 +267,6 @@ class LatentAnnotations(Grammar):
     def initial_weights(self, words: Tensor, method: str = "split", **options: Any) -> Weights:
         """Starting points by name: ``split``, ``random``, ``uniform`` (where nothing tells subtypes apart)."""
         return super().initial_weights(words, method, **options)
-
-
-def own_grammars(grammars: torch.Size, batch: torch.Size) -> Any:
-    """The flat index of the grammar of each element of a batch."""
-    numbers = torch.arange(grammars.numel()).reshape(grammars).expand(batch)
-    return np.ascontiguousarray(numbers.reshape(-1).numpy())
 
 
 def split(

@@ -79,8 +79,8 @@ class AnnotationUpdates(CollapsedUpdates):
     def counts(self, trees: Tensor) -> Weights:
         zeros = torch.zeros(self._size, dtype=torch.float64)
         derivation: Any = self.grammar.derivation(None, self.words, log_weights={"rules": zeros})
-        events = derivation._events(trees)[derivation._kinds() > 0]
-        return {"rules": torch.bincount(events, minlength=self._size).double()}
+        events = derivation.events(trees)
+        return {"rules": torch.bincount(events[events >= 0], minlength=self._size).double()}
 
     def _check_sentence_counts(self, sentence_counts: SentenceCounts) -> None:
         check_sentence_counts(sentence_counts, self.layout.size, self._dtype)

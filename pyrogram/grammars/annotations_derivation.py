@@ -15,19 +15,19 @@ from torch.distributions import constraints
 from torch.distributions.kl import register_kl
 
 from pyrogram.charts import annotation as chart
-from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size, checked_words
-from pyrogram.distributions.charted import ChartDistribution, Recipe, conditional, differ, traceable
+from pyrogram.charts.annotation_rules import AnnotationRules, LinkedTrees
+from pyrogram.charts.checks import broadcast_shapes, checked_words
+from pyrogram.distributions.charted import Recipe, conditional, differ, traceable
 from pyrogram.distributions.constraints import Scores
+from pyrogram.distributions.row_derivation import RowDerivation, expected_score
+from pyrogram.grammar import Weights
 from pyrogram.operators import captured, object_of
-from pyrogram.printable import plural
 
 if TYPE_CHECKING:
     from .annotations import LatentAnnotations
 
-MOST_ENUMERATED = 100_000
 
-
-class SubtypeDerivation(ChartDistribution):
+class SubtypeDerivation(RowDerivation):
     """p(subtypes of all nodes | tree): what a grammar with latent annotations hides.
 
     A value is a tensor of subtypes, shape ``(L,)``, of the nodes in leftmost order, the order of the tree's base rules:
@@ -46,21 +46,22 @@ class SubtypeDerivation(ChartDistribution):
     :param words: trees as rows of base rules, shape ``(*batch, L)``, padded with -1.
     """
 
-    arg_constraints: dict[str, Any] = {}
-    has_enumerate_support = True
-
     def __init__(
         self, grammar: LatentAnnotations, log_weights: Tensor, words: Tensor, validate_args: bool | None = None
     ):
         words = checked_words(words, grammar.num_words)
-        self.grammar, self.log_weights, self.words = grammar, log_weights, words
+        self.grammar, self._log_weights, self.words = grammar, log_weights, words
         validate = self._validate_args if validate_args is None else validate_args
-        if validate:
-            if not Scores().holds(log_weights):
-                raise ValueError("log_weights must be real numbers or -inf, but some are NaN or +inf")
+        if validate and not Scores().holds(log_weights):
+            raise ValueError("log_weights must be real numbers or -inf, but some are NaN or +inf")
         self._cache: dict[str, Any] = {}
-        batch = broadcast_shapes(words.shape[:-1], log_weights.shape[:-1])
-        super().__init__(batch, words.shape[-1:], validate_args=validate_args)
+        self._own_batch = broadcast_shapes(words.shape[:-1], log_weights.shape[:-1])
+        super().__init__(self._own_batch, words.shape[-1:], validate_args=validate_args)
+
+    @property
+    def log_weights(self) -> Tensor:
+        """Log weights of the events, shape ``(*batch, R)``."""
+        return self._log_weights
 
     @property
     def support(self) -> Subtypes:
@@ -75,57 +76,40 @@ class SubtypeDerivation(ChartDistribution):
     def _kinds(self) -> Tensor:
         """Number of subtypes of each node, shape ``words.shape``, -1 in the padding and where there is no tree."""
         rules, words = self.grammar.rules, self.words.long()
+        trees = self.grammar.trees(words.reshape(-1, words.shape[-1]))
+        is_tree = torch.from_numpy(trees.lengths > 0).to(words.device).reshape(*words.shape[:-1], 1)
         table = torch.from_numpy(rules.subtypes[rules.parent]).to(words.device)
-        return torch.where((words >= 0) & self._is_tree()[..., None], table[words.clamp_min(0)], -1)
+        return torch.where((words >= 0) & is_tree, table[words.clamp_min(0)], -1)
 
-    def _is_tree(self) -> Tensor:
-        trees = self.grammar.trees(self.words.long().reshape(-1, self.words.shape[-1]))
-        good = torch.from_numpy(trees.lengths > 0).to(self.words.device)
-        return good.reshape(self.words.shape[:-1])
+    def _on(self, batch: torch.Size) -> Any:
+        """What charts take, for all of a batch."""
+        return linked(self.grammar, self.log_weights, self.words, batch)
 
-    def _linked(self, batch: torch.Size) -> tuple[Tensor, Any, Any]:
-        """Grammars (W, R), linked trees and the grammar of each, for all of a batch."""
-        words = self.words.long().expand(*batch, self.words.shape[-1]).reshape(-1, self.words.shape[-1])
-        own_shape = self.log_weights.shape[:-1]
-        numbers = torch.arange(own_shape.numel()).reshape(own_shape).expand(batch).reshape(-1)
-        weights = self.log_weights.reshape(-1, self.log_weights.shape[-1])
-        return weights, self.grammar.trees(words), np.ascontiguousarray(numbers.numpy())
-
-    @property
-    def _own_batch(self) -> torch.Size:
-        """The batch shape before :meth:`expand`."""
-        return broadcast_shapes(self.words.shape[:-1], self.log_weights.shape[:-1])
-
-    def _unflatten(self, nodes: Any, trees: Any, batch: torch.Size, fill: float) -> Tensor:
-        """Values of nodes (..., M, *rest) in place: (..., *batch, L, *rest); ``nodes`` has its M first."""
-        L = self.event_shape[0]
+    def _in_rows(self, nodes: Tensor, trees: Any, padding: float) -> Tensor:
+        """Values of the nodes of B trees, shape ``(M, *rest)``, in place: ``(B, L, *rest)``."""
         rows = np.repeat(np.arange(len(trees.lengths)), trees.lengths)
         columns = np.arange(len(trees.rule)) - np.repeat(trees.start[:-1], trees.lengths)
-        out: Tensor = nodes.new_full((len(trees.lengths), L, *nodes.shape[1:]), fill)
+        out: Tensor = nodes.new_full((len(trees.lengths), self.words.shape[-1], *nodes.shape[1:]), padding)
         out[torch.from_numpy(rows), torch.from_numpy(columns)] = nodes
-        return out.reshape(*batch, *out.shape[1:])
+        return out
 
-    def _events(self, value: Tensor) -> Tensor:
-        """The event at each node, shape ``(*sample, *batch, L)``; 0 in the padding."""
+    def events(self, value: Tensor) -> Tensor:
+        """The event at each node of given subtypes, shape ``(*sample, *batch, L)``; -1 in the padding."""
         rules, words = self.grammar.rules, self.words.long()
         trees = self.grammar.trees(words.reshape(-1, words.shape[-1]))
-        starts = torch.from_numpy(np.repeat(trees.start[:-1], trees.lengths))
-        children = []
-        for child in (trees.left, trees.right):
-            place = torch.from_numpy(child) - starts
-            place = torch.where(torch.from_numpy(child) >= 0, place, -1)
-            children.append(self._unflatten(place, trees, words.shape[:-1], -1).to(words.device))
-        value = value.long()
+        starts = np.repeat(trees.start[:-1], trees.lengths)
         shape = broadcast_shapes(value.shape, words.shape)
-        value = value.expand(shape)
-        b, c = (torch.where(p >= 0, value.gather(-1, p.clamp_min(0).expand(shape)), 0) for p in children)
-        rule = words.clamp_min(0)
+        value, children = value.long().expand(shape), []
+        for child in (trees.left, trees.right):
+            place = self._in_rows(torch.from_numpy(np.where(child >= 0, child - starts, -1)), trees, -1)
+            place = place.reshape(words.shape).to(words.device)
+            children.append(torch.where(place >= 0, value.gather(-1, place.clamp_min(0).expand(shape)), 0))
         offset, stride, width = (
-            torch.from_numpy(t).to(words.device)[rule]
+            torch.from_numpy(t).to(words.device)[words.clamp_min(0)]
             for t in (rules.offset, rules.stride[rules.parent], rules.right_subtypes)
         )
-        events = offset + value * stride + b * width + c
-        return torch.where((words >= 0) & self._is_tree()[..., None], events, 0).clamp(0, rules.num_events - 1)
+        events = offset + value * stride + children[0] * width + children[1]
+        return torch.where(self._kinds() > 0, events.clamp(0, rules.num_events - 1), -1)
 
     # ------------------------------------------------------------------ probabilities
 
@@ -135,24 +119,30 @@ class SubtypeDerivation(ChartDistribution):
 
     def _log_partition(self) -> Tensor:
         """log p(tree | w) summed over subtypes, in nats; -inf for what is no tree."""
-        batch = self._own_batch
-        if self.log_weights.dim() == 1:
-            weights, trees, model = self._linked(self.words.shape[:-1])
-        else:
-            weights, trees, model = self._linked(batch)
-        return chart.log_partition(weights, self.grammar.rules, trees, model).reshape(batch)
+        return chart.log_partition(*self._on(self._own_batch)).reshape(self._own_batch)
+
+    def _posterior(self) -> tuple[Tensor, Tensor]:
+        """log Z and expected counts ``(*own batch, R)``, with a graph where gradients are wanted."""
+        if captured():
+            log_z, by_name = self._traced_gradient()
+            return log_z, by_name["log_weights"]
+
+        def compute() -> tuple[Tensor, Tensor]:
+            batch = self._own_batch
+            _, rules, trees, _ = self._on(batch)
+            each = self.log_weights.expand(*batch, rules.num_events).reshape(-1, rules.num_events)
+            if torch.is_grad_enabled() and each.requires_grad:
+                log_z = chart.log_partition(each, rules, trees, np.arange(len(each)))
+                (counts,) = torch.autograd.grad(log_z.sum(), each, create_graph=True)
+            else:
+                log_z, counts = chart.expected_counts(each, rules, trees, np.arange(len(each)))
+            return log_z.reshape(batch), counts.reshape(*batch, -1)
+
+        posterior: tuple[Tensor, Tensor] = self._kept("posterior", compute)
+        return posterior
 
     def _score(self, value: Tensor) -> Tensor:
-        if captured():
-            return self._traced_scalar("_score", value)
-        events = self._events(value)
-        if self.log_weights.dim() == 1:
-            terms = self.log_weights[events]
-        else:
-            shape = broadcast_shapes(events.shape[:-1], self.log_weights.shape[:-1])
-            weights = self.log_weights.expand(*shape, self.log_weights.shape[-1])
-            terms = weights.gather(-1, events.expand(*shape, events.shape[-1]))
-        return torch.where(self._kinds() > 0, terms, torch.zeros_like(terms)).sum(-1)
+        return self._traced_scalar("_score", value) if captured() else self._score_of(self.events(value))
 
     def log_prob(self, value: Tensor) -> Tensor:
         """log p(subtypes | tree), in nats.
@@ -162,100 +152,48 @@ class SubtypeDerivation(ChartDistribution):
         if self._validate_args:
             self._validate_sample(value)
         log_z = self.log_partition
-        score = self._score(value)
-        return conditional(score, log_z)
+        return conditional(self._score(value), log_z)
 
-    def counts(self, value: Tensor) -> dict[str, Tensor]:
+    def counts(self, value: Tensor) -> Weights:
         """How often each event occurs with given subtypes, shape ``(*value.shape[:-1], R)``."""
         if self._validate_args:
             self._validate_sample(value)
-        events = self._events(value)
-        real = (self._kinds() > 0).expand(events.shape).to(self.log_weights.dtype)
-        empty = torch.zeros(
-            *events.shape[:-1], self.grammar.rules.num_events, dtype=real.dtype, device=self.log_weights.device
-        )
-        return {"rules": empty.scatter_add_(-1, events, real)}
+        return self._counts_of(self.events(value))
 
-    def expected_counts(self) -> dict[str, Tensor]:
+    def expected_counts(self) -> Weights:
         """E[f | tree, w] of every event, shape ``(*batch_shape, R)``."""
-        batch = self._own_batch
-        weights, trees, _ = self._linked(batch)
-        B = batch.numel()
-        each = self.log_weights.expand(*batch, weights.shape[-1]).reshape(B, -1)
-        counts = chart.expected_counts(each, self.grammar.rules, trees, np.arange(B))[1].reshape(*batch, -1)
-        return {"rules": counts.expand(*self.batch_shape, -1)}
+        counts = self._posterior()[1]
+        return {"rules": counts.clone().expand(*self.batch_shape, -1)}
 
     def entropy(self) -> Tensor:
-        """Entropy in nats, shape ``batch_shape``."""
-        log_z, expected = self._expected_score(self.log_weights)
-        return (log_z - expected).expand(self.batch_shape)
-
-    def _expected_score(self, of: Tensor) -> tuple[Tensor, Tensor]:
-        """log Z, and the mean of the score under other log weights, as a function of these."""
-        if captured():
-            return self._traced_log_partition(), self._traced_scalar("_mean_score", of)
-        batch = broadcast_shapes(self._own_batch, of.shape[:-1])
-        R, rules = of.shape[-1], self.grammar.rules
-        each = self.log_weights.expand(*batch, R).reshape(-1, R)
-        _, trees, _ = self._linked(batch)
-        model = np.arange(len(each))
-        if torch.is_grad_enabled() and each.requires_grad:
-            log_z = chart.log_partition(each, rules, trees, model)
-            (counts,) = torch.autograd.grad(log_z.sum(), each, create_graph=True)
-        else:
-            log_z, counts = chart.expected_counts(each, rules, trees, model)
-        other = of.expand(*batch, R).reshape(-1, R)
-        terms = torch.where(counts > 0, counts * torch.where(counts > 0, other, 0.0), 0.0)
-        return log_z.reshape(batch), terms.sum(-1).reshape(batch)
-
-    def _mean_score(self, of: Tensor) -> Tensor:
-        return self._expected_score(of)[1]
+        """Entropy in nats, shape ``batch_shape``; 0 for what is no tree."""
+        log_z, counts = self._posterior()
+        score = expected_score(counts, self.log_weights)
+        return torch.where(log_z == -torch.inf, 0.0, log_z - score).expand(self.batch_shape)
 
     def marginals(self) -> Tensor:
         """p(node has subtype), shape ``(*batch_shape, L, K)``, K the most that a symbol has; 0 in the padding."""
-        batch = self._own_batch
-        weights, trees, model = self._linked(batch)
-        nodes = chart.node_marginals(weights, self.grammar.rules, trees, model)[1]
-        shares = self._unflatten(nodes, trees, batch, 0.0)
-        return shares.expand(*self.batch_shape, *shares.shape[-2:])
+        on = self._on(self._own_batch)
+        shares = self._in_rows(chart.node_marginals(*on)[1], on[2], 0.0)
+        return shares.reshape(*self._own_batch, *shares.shape[1:]).expand(*self.batch_shape, *shares.shape[1:])
 
-    @traceable
-    def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Independent draws, exact, shape ``(*sample_shape, *batch_shape, L)``; -1 for what has no derivation."""
-        sample_shape = check_shape("sample_shape", sample_shape)
-        weights, trees, model = self._linked(self.batch_shape)
-        nodes = chart.sample(weights, self.grammar.rules, trees, model, sample_shape.numel())
-        subtypes = self._unflatten(nodes.T, trees, self.batch_shape, -1).movedim(-1, 0)
-        return subtypes.reshape(*sample_shape, *self.batch_shape, self.event_shape[0])
+    # ------------------------------------------------------------------ values
 
-    # ------------------------------------------------------------------ decoding
+    def _draw(self, batch: torch.Size, number: int) -> Tensor:
+        weights, rules, trees, own = self._on(batch)
+        nodes = chart.sample(weights, rules, trees, own, number)  # -1 of what has no derivation
+        return self._in_rows(nodes.T, trees, -1).movedim(-1, 0)
 
-    @traceable
-    def top_k(self, k: int) -> tuple[Tensor, Tensor]:
-        """The k most probable annotations, best first, ``(k, *batch_shape, L)``, and log probabilities.
+    def _best(self, k: int) -> tuple[Tensor, Tensor]:
+        weights, rules, trees, own = self._on(self._own_batch)
+        nodes, scores = chart.top_k(weights, rules, trees, own, k)
+        return scores, self._in_rows(nodes.T, trees, -1).movedim(-1, 0)
 
-        Where there are fewer, subtypes are -1 and log probabilities -inf.
-        """
-        k = check_size("k", k)
-        batch = self._own_batch
-        weights, trees, model = self._linked(batch)
-        nodes, scores = chart.top_k(weights, self.grammar.rules, trees, model, k)
-        subtypes = self._unflatten(nodes.T.contiguous(), trees, batch, -1).movedim(-1, 0)
-        log_z = self.log_partition.detach()
-        # Ranks come first, and a batch that was expanded has more dimensions than what was computed.
-        scores = torch.stack([row.reshape(batch).expand(self.batch_shape) for row in scores])
-        subtypes = torch.stack([row.expand(*self.batch_shape, -1) for row in subtypes])
-        return subtypes, torch.where(scores == -torch.inf, scores, scores - log_z)
-
-    @traceable
-    def argmax(self) -> Tensor:
-        """The most probable subtypes of all nodes together (Viterbi), shape ``(*batch_shape, L)``."""
-        return self.top_k(1)[0][0]
-
-    @property
-    def mode(self) -> Tensor:
-        """The most probable subtypes of all nodes together."""
-        return self.argmax()
+    def _listed(self, words: Tensor) -> Tensor:
+        kinds = SubtypeDerivation(self.grammar, self.log_weights, words, validate_args=False)._kinds()[0]
+        if not bool((kinds > 0).any()):  # no tree
+            return kinds.new_zeros(0, 0)
+        return torch.tensor(list(itertools.product(*(range(int(kind)) for kind in kinds[kinds > 0]))))
 
     @traceable
     def mbr(self) -> Tensor:
@@ -271,22 +209,16 @@ class SubtypeDerivation(ChartDistribution):
         hot = torch.nn.functional.one_hot(value.long().clamp_min(0), K) * (value >= 0)[..., None]
         return hot.to(self.log_weights.dtype)
 
-    def enumerate_support(self, expand: bool = True) -> Tensor:
-        """All annotations, shape ``(T, *batch_shape, L)``, or ``(T, 1, .., 1, L)`` if not ``expand``.
 
-        :raises NotImplementedError: for more than 100,000 of them, or if the trees of a batch differ in shape.
-        """
-        kinds = self._kinds().reshape(-1, self.event_shape[0])
-        if not bool((kinds == kinds[:1]).all()) or not len(kinds) or bool((kinds[0] < 1).any()):
-            raise NotImplementedError("trees of different shapes have no common support to enumerate")
-        T = int(kinds[0].double().prod())
-        if T > MOST_ENUMERATED:
-            raise NotImplementedError(
-                f"there are {plural(T, 'annotation')} to enumerate; the limit is {MOST_ENUMERATED}"
-            )
-        rows = torch.tensor(list(itertools.product(*(range(int(k)) for k in kinds[0]))), device=self.words.device)
-        rows = rows.reshape(T, *(1 for _ in self.batch_shape), -1)
-        return rows.expand(T, *self.batch_shape, -1).clone() if expand else rows
+def linked(
+    grammar: LatentAnnotations, log_weights: Tensor, words: Tensor, batch: torch.Size
+) -> tuple[Tensor, AnnotationRules, LinkedTrees, Any]:
+    """What charts take: W grammars ``(W, R)``, rules, the B linked trees of a batch, and the grammar of each."""
+    grammars, L = log_weights.shape[:-1], words.shape[-1]
+    trees = grammar.trees(words.long().expand(*batch, L).reshape(-1, L))
+    own = torch.arange(grammars.numel()).reshape(grammars).expand(batch).reshape(-1)
+    flat = log_weights.reshape(grammars.numel(), log_weights.shape[-1])
+    return flat, grammar.rules, trees, np.ascontiguousarray(own.numpy())
 
 
 def _derivation(handle: int, validate: bool) -> Callable[..., SubtypeDerivation]:
@@ -318,7 +250,5 @@ def _kl(p: SubtypeDerivation, q: SubtypeDerivation) -> Tensor:
     """KL(p || q) = E_p[score_p - score_q] - log Z_p + log Z_q."""
     if p.event_shape != q.event_shape or differ(p.words, q.words):
         raise NotImplementedError("p and q are about different trees, so there is no divergence")
-    batch = broadcast_shapes(p.batch_shape, q.batch_shape)
-    log_z, score = p._expected_score(p.log_weights)
-    _, other = p._expected_score(q.log_weights)
-    return (score - log_z - other + q.log_partition).expand(batch)
+    score = expected_score(p._posterior()[1], p.log_weights - q.log_weights)
+    return (score - p.log_partition + q.log_partition).expand(broadcast_shapes(p.batch_shape, q.batch_shape))

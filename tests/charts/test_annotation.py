@@ -2,14 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Charts of latent annotations: which rows are trees, engines against each other, log space, threads."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
 
 from pyrogram.charts import annotation, annotation_torch
 from pyrogram.charts.annotation_chart import parse_tables
-from pyrogram.charts.annotation_numba import Posteriors
-from pyrogram.charts.annotation_rules import AnnotationRules, link, replace_subtypes
+from pyrogram.charts.annotation_posteriors import Posteriors
+from pyrogram.charts.annotation_rules import AnnotationRules, LinkedTrees, link, replace_subtypes
 
 # 0: S -> A, 1: A -> A B, 2: A -> x, 3: B -> C, 4: C -> z, 5: C -> A C
 RULES = AnnotationRules(
@@ -30,9 +32,9 @@ TREES = np.array(
 OWN = np.zeros(3, np.int64)
 
 
-def some_weights(seed: int = 0, spread: float = 1.0) -> torch.Tensor:
+def some_weights(seed: int = 0, spread: float = 1.0, rules: AnnotationRules = RULES) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
-    return spread * torch.randn(1, RULES.num_events, generator=generator, dtype=torch.float64)
+    return spread * torch.randn(1, rules.num_events, generator=generator, dtype=torch.float64)
 
 
 def test_events_are_numbered_without_gaps() -> None:
@@ -79,12 +81,12 @@ def test_start_has_one_subtype() -> None:
         replace_subtypes(RULES, np.array([2, 2, 2, 2]))
 
 
-def both_engines(weights: torch.Tensor) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    trees = link(RULES, TREES)
+def both_engines(weights: torch.Tensor, rules: AnnotationRules = RULES) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    trees = link(rules, TREES)
     leaf = weights.clone().requires_grad_()
-    log_z = annotation_torch.log_partition(leaf, RULES, trees, OWN)
+    log_z = annotation_torch.log_partition(leaf, rules, trees, OWN)
     (gradient,) = torch.autograd.grad(log_z[log_z > -torch.inf].sum(), leaf)
-    return [annotation.expected_counts(weights, RULES, trees, OWN), (log_z.detach(), gradient)]
+    return [annotation.expected_counts(weights, rules, trees, OWN), (log_z.detach(), gradient)]
 
 
 @pytest.mark.one_in(4)
@@ -97,6 +99,40 @@ def test_engines_agree_at_every_scale(spread: float) -> None:
         torch.testing.assert_close(counts, gradient, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize("spread", [1.0, 1000.0])
+@pytest.mark.parametrize("subtypes", [[1, 1, 1, 1], [1, 8, 8, 8], [1, 9, 8, 16], [1, 16, 3, 8], [1, 17, 24, 5]])
+def test_engines_agree_for_every_number_of_subtypes(subtypes: list[int], spread: float) -> None:
+    """Vectors that fill cells of eight and that do not; and posteriors of nodes, by what they add up to."""
+    rules = replace_subtypes(RULES, np.array(subtypes))
+    weights, trees = some_weights(1, spread, rules), link(rules, TREES)
+    (log_z, counts), (expected, gradient) = both_engines(weights, rules)
+    torch.testing.assert_close(log_z, expected, rtol=1e-12, atol=1e-9)
+    torch.testing.assert_close(counts, gradient, rtol=1e-9, atol=1e-9)
+    marginals = annotation.node_marginals(weights, rules, trees, OWN)[1].numpy()
+    for A in range(len(subtypes)):
+        own = [gradient[0, rules.events(r)].numpy().sum((1, 2)) for r in np.flatnonzero(rules.parent == A)]
+        nodes = marginals[rules.parent[trees.rule] == A]
+        np.testing.assert_allclose(nodes.sum(0)[: subtypes[A]], sum(own), rtol=1e-9, atol=1e-9)
+        assert not nodes[:, subtypes[A] :].any()
+
+
+def test_each_tree_has_a_weight() -> None:
+    """Also one that is done in logarithms."""
+    weights, factors = some_weights(), torch.tensor([0.5, -2.0, 3.0], dtype=torch.float64)
+    weights[0, RULES.events(2)[0]] += 800.0
+    weights[0, RULES.events(1)[:, 0]] -= 1000.0
+    trees = link(RULES, TREES)
+    leaf = weights.clone().requires_grad_()
+    log_z = annotation_torch.log_partition(leaf, RULES, trees, OWN)
+    (gradient,) = torch.autograd.grad((log_z * factors).sum(), leaf)
+    assert len(Posteriors(weights.numpy(), RULES, trees, OWN).in_logs)
+    torch.testing.assert_close(annotation.expected_counts(weights, RULES, trees, OWN, factors)[1], gradient)
+    leaf = weights.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad((annotation.log_partition(leaf, RULES, trees, OWN) * factors).sum(), leaf)
+    torch.testing.assert_close(annotation.expected_counts(weights, RULES, trees, OWN, factors)[1], gradient)
+
+
 @pytest.mark.parametrize("gap", [738.0, 800.0])  # e^-738 is still a number, of few digits; e^-800 is zero
 def test_conflicts_that_no_double_can_hold_go_through_logs(gap: float) -> None:
     """Children that want one subtype, and parents that want another by even more."""
@@ -104,7 +140,7 @@ def test_conflicts_that_no_double_can_hold_go_through_logs(gap: float) -> None:
     weights[0, RULES.events(2)[0]] += gap  # A -> x wants a = 0
     weights[0, RULES.events(1)[:, 0]] -= 1000.0  # A -> A B does not
     trees = link(RULES, TREES)
-    assert len(Posteriors(weights.numpy(), RULES, trees, OWN).failed)
+    assert len(Posteriors(weights.numpy(), RULES, trees, OWN).in_logs)
     (log_z, counts), (expected, gradient) = both_engines(weights)
     torch.testing.assert_close(log_z, expected)
     torch.testing.assert_close(counts, gradient)
@@ -121,17 +157,17 @@ def test_impossible_weights() -> None:
 
 
 def test_counts_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pyrogram.charts import annotation_numba
+    from pyrogram.charts import annotation_posteriors
 
     rows = np.concatenate([TREES] * 50)
     trees, own = link(RULES, rows), np.zeros(len(rows), np.int64)
-    run = annotation_numba.run_workers
+    run = annotation_posteriors.run_workers
     before = torch.get_num_threads()
     found = []
     try:
         for threads in (1, 2, 3):
             torch.set_num_threads(threads)
-            monkeypatch.setattr(annotation_numba, "run_workers", lambda work, cost: run(work, 1e12))
+            monkeypatch.setattr(annotation_posteriors, "run_workers", lambda work, cost: run(work, 1e12))
             found.append(annotation.expected_counts(some_weights(), RULES, trees, own))
     finally:
         torch.set_num_threads(before)
@@ -151,23 +187,29 @@ def test_one_grammar_for_each_tree() -> None:
         torch.testing.assert_close(counts[b], own[0])
 
 
-@pytest.mark.slow
-def test_top_k_when_later_children_gain_more() -> None:
-    """Log weights above zero: no bound on what is still to come."""
-    weights = some_weights(3, 3.0) + 5.0
-    trees = link(RULES, TREES[2:])
-    _, scores = annotation.top_k(weights, RULES, trees, OWN[:1], 5)
-    drawn = annotation.sample(weights, RULES, trees, OWN[:1], 4000).unique(dim=0)
-    listed = []
-    for row in drawn:
-        total = 0.0
-        for v in range(len(trees.rule)):
-            b = int(row[trees.left[v]]) if trees.left[v] >= 0 else 0
-            c = int(row[trees.right[v]]) if trees.right[v] >= 0 else 0
-            total += float(weights[0, int(RULES.events(trees.rule[v])[int(row[v]), b, c])])
-        listed.append(total)
-    assert max(listed) == pytest.approx(float(scores[0, 0]))
-    assert (scores[:-1] >= scores[1:]).all()
+def total_weight(weights: torch.Tensor, rules: AnnotationRules, trees: LinkedTrees, nodes: torch.Tensor) -> float:
+    """The log weight of one annotation of one tree."""
+    total = 0.0
+    for v, r in enumerate(trees.rule):
+        b, c = (int(nodes[child[v]]) if child[v] >= 0 else 0 for child in (trees.left, trees.right))
+        total += float(weights[0, int(rules.events(r)[int(nodes[v]), b, c])])
+    return total
+
+
+@pytest.mark.parametrize("shift", [0.0, 5.0])  # log weights above zero: no bound on what is still to come
+@pytest.mark.parametrize("k", [1, 2, 7, 40])
+def test_top_k(k: int, shift: float) -> None:
+    """The best of all annotations, in order, each once."""
+    rules = replace_subtypes(RULES, np.array([1, 2, 3, 2]))
+    weights, trees = some_weights(3, 3.0, rules) + shift, link(rules, TREES[2:])
+    choices = [range(rules.subtypes[rules.parent[r]]) for r in trees.rule]
+    listed = [total_weight(weights, rules, trees, torch.tensor(nodes)) for nodes in itertools.product(*choices)]
+    found, scores = annotation.top_k(weights, rules, trees, OWN[:1], k)
+    expected = torch.tensor(sorted(listed, reverse=True)[:k], dtype=torch.float64)
+    torch.testing.assert_close(scores[:, 0], expected)
+    totals = [total_weight(weights, rules, trees, nodes) for nodes in found]
+    torch.testing.assert_close(torch.tensor(totals, dtype=torch.float64), expected)
+    assert len(found.unique(dim=0)) == k
 
 
 def test_unary_cycles_are_refused() -> None:

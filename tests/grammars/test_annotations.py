@@ -130,6 +130,31 @@ def test_derivations_of_a_corpus_need_no_tables_of_all_rules() -> None:
     torch.testing.assert_close(best[:2], few.log_prob(few.argmax()))
 
 
+def test_what_is_no_tree_has_no_annotations() -> None:
+    grammar = small(2)
+    tree = words(grammar)[:1]
+    no_tree = torch.tensor([row(grammar, "S -> A", "A -> A B", "A -> x") + [-1]])
+    weights = grammar.initial_weights(tree, "random", seed=0)
+    for posterior, count in ((grammar.derivation(weights, no_tree), 0), (grammar.derivation(weights, tree), 8)):
+        assert posterior.enumerate_support().shape == (count, 1, 4)
+        assert (posterior.log_partition == -torch.inf).item() == (count == 0)
+        assert (posterior.entropy() == 0).item() == (count == 0)
+        for value in (posterior.sample(), posterior.argmax(), posterior.mbr()):
+            assert (value == -1).all().item() == (count == 0)
+        assert posterior.marginals().sum() == pytest.approx(4.0 if count else 0.0)
+
+
+def test_all_annotations_of_a_padded_tree_are_listed() -> None:
+    grammar = small({"A": 3, "B": 2})
+    tree = torch.tensor([row(grammar, *TWO) + [-1, -1]])
+    posterior = grammar.derivation(grammar.initial_weights(tree, "random", seed=0), tree)
+    listed = posterior.enumerate_support()
+    assert listed.shape == (3 * 3 * 2, 1, 6) and len(listed.unique(dim=0)) == 18
+    logs = posterior.log_prob(listed)
+    torch.testing.assert_close(logs.exp().sum(0), torch.ones(1))
+    torch.testing.assert_close(posterior.entropy(), -(logs.exp() * logs).sum(0))
+
+
 def test_trees_drawn_are_those_of_the_joint() -> None:
     grammar = small(2)
     weights = grammar.initial_weights(words(grammar), "random", seed=0)
