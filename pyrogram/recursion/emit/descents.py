@@ -118,15 +118,11 @@ class Draws(Descents):
 class IndependentDraws(Draws):
     """Code for ``draw``."""
 
-    def function(self, logs: bool = True) -> Function:
-        """The function itself.
-
-        :param logs: whether weights are logarithms.
-        """
+    def function(self) -> Function:
         code, b = self.code, Name("b", "int")
         self.chain_rows()
         with self.blocks():
-            self.feed_reals(logs)
+            self.feed_reals()
             self.inside()
             self.put_log_z()
             ranks = code.loop("rank", 0, Name("draws", "int"))
@@ -149,7 +145,6 @@ class BestDerivation(Descents):
     arithmetic = LOGS
 
     def function(self) -> Function:
-        """The function itself; weights are logarithms."""
         code, b = self.code, Name("b", "int")
         self.chain_rows()
         with self.blocks():

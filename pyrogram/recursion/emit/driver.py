@@ -29,22 +29,20 @@ from ..code.expressions import (
     with_lane,
 )
 from ..code.statements import Code, Function
-from ..rules.lowering import lower
 from ..rules.products import Products, with_given, with_products
 from ..rules.recursions import Recursion
 from .arithmetic import REALS, Arithmetic
 from .elements import STARTS, Elements
 from .exponentials import Exponentials
-from .gauge import Growth, with_gauge
+from .gauge import Growth
 from .grids import Sums
 from .inside import Inside
 from .layout import Layout
 from .limits import GOAL, ITEM, Extremes, FactorCounts, items_and_weights, set_limits
-from .numbers import EXPONENTS, MANTISSAS, MARKED, Numbers, PairNumbers, PlainNumbers, Range, log2_of
+from .numbers import EXPONENTS, MANTISSAS, MARKED, Numbers, PairNumbers, Range, log2_of
 from .outside import Outside
 from .powers import DRIFT, Powers
 from .sentence_layout import SentenceLayout
-from .tables import Tables
 from .weights import GAUGE, MEMORY, NUMBERS, WeightCells
 
 INF = Number(math.inf, "real")
@@ -62,16 +60,6 @@ BLOCKS: list[Array | Name] = [
 """Parameters of functions that go through blocks of sentences."""
 
 
-def size(recursion: Recursion, lanes: int, layout: Layout, shared: bool, areas: int = 1) -> Function:
-    """``size``: the number of cells that the functions of lanes need.
-
-    :param areas: how often there is a place for every cell.
-    """
-    code, cells = Code(), with_gauge(lower(products_of(recursion, layout).recursion, widen=True))
-    code.give(Tables(cells, layout, lanes, shared).place(code) * areas)
-    return Function("size", layout.parameters(), code.body, "int")
-
-
 def products_of(recursion: Recursion, layout: Layout) -> Products:
     """Products of weights: of all where sentences have their own; where items have symbols, of those that are given."""
     in_sweep = isinstance(layout, SentenceLayout)
@@ -86,6 +74,7 @@ class Blocks:
     :param dtype: of lanes, ``float64`` or ``float32``.
     :param layout: where weights lie.
     :param shared: whether all sentences share the weights that know no position.
+    :param logs: whether weights are logarithms.
     """
 
     arithmetic: Arithmetic = REALS
@@ -96,12 +85,22 @@ class Blocks:
     elements_type: type[Elements] = Elements
 
     def __init__(
-        self, recursion: Recursion, lanes: int, dtype: str, layout: Layout | None = None, shared: bool = False
+        self, recursion: Recursion, lanes: int, dtype: str, layout: Layout, shared: bool = False, logs: bool = True
     ) -> None:
-        layout = layout or Layout(lower(recursion))
+        self.logs = logs
         self.elements = self.elements_type(products_of(recursion, layout), lanes, layout, shared, self.arithmetic)
         self.code, self.lanes, self.dtype = self.elements.code, lanes, dtype
         self.code.set(DRIFT.name, fill(0.0))
+
+    def function(self) -> Function:
+        """The function itself."""
+        raise NotImplementedError
+
+    def size(self) -> Function:
+        """``size``: the number of cells that it needs."""
+        code = Code()
+        code.give(self.elements.tables.place(code) * self.areas)
+        return Function("size", self.elements.layout.parameters(), code.body, "int")
 
     @property
     def range(self) -> Range:
@@ -109,9 +108,9 @@ class Blocks:
         return Range.of(self.dtype)
 
     @property
-    def plain(self) -> PlainNumbers:
+    def plain(self) -> Numbers:
         """Cells of plain numbers."""
-        return PlainNumbers(self.code, self.arithmetic, not self.arithmetic.in_logs)
+        return self.elements.tables.sums.numbers
 
     @property
     def pairs(self) -> PairNumbers:
@@ -176,7 +175,7 @@ class Blocks:
 
     def sums_of(self, numbers: Numbers) -> Sums:
         """Code of sums of such numbers: small tiles of those that take twice the registers."""
-        if isinstance(numbers, PlainNumbers):
+        if numbers is self.plain:
             return self.elements.tables.sums
         return Sums(self.code, self.elements.layout, numbers, (2, 2))
 
@@ -251,15 +250,15 @@ class Blocks:
                 place = elements.place(w, region) * self.lanes + x
                 self.code.put(NUMBERS, place, elements.given(region.ref, in_logs))
 
-    def feed_reals(self, logs: bool) -> None:
+    def feed_reals(self) -> None:
         """Weights of a block, as numbers, and how large items may be beside them."""
         code, n = self.code, Name("n", "int")
-        self.feed(-math.inf if logs else 0.0)
+        self.feed(-math.inf if self.logs else 0.0)
         for name, x in zip((_WEIGHT.least, _WEIGHT.greatest), self.shared_extremes, strict=True):
             code.set(name.name, x)
         powers = Powers(self.elements, self.range, Growth.of(self.elements.products.recursion), self.logs_of_means())
         powers.begin()
-        Exponentials(self.elements, self.dtype, self.range, _WEIGHT, powers).run(logs)
+        Exponentials(self.elements, self.dtype, self.range, _WEIGHT, powers).run(self.logs)
         powers.run()
         for w in (w for w in self.elements.tables.weights if w.table == GAUGE):
             with code.loop("x", 1, n + 1) as x:
@@ -338,14 +337,10 @@ class LogCounts(Blocks):
 
     name = "lanes"
 
-    def function(self, logs: bool = True) -> Function:
-        """The function itself.
-
-        :param logs: whether weights are logarithms.
-        """
+    def function(self) -> Function:
         code = self.code
         with self.blocks():
-            self.feed_reals(logs)
+            self.feed_reals()
             self.inside()
             self.put_log_z()
             with code.when(Name("with_counts", "int") > 0):

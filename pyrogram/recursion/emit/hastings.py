@@ -48,7 +48,6 @@ class HastingsSweep(Sweeps, Draws):
     """
 
     def function(self) -> Function:
-        """The function itself."""
         code, order = self.code, Array("order", "int")
         self.made = Replacements(code, self.tied)
         self.elements.tables.place(code)
@@ -81,7 +80,7 @@ class HastingsSweep(Sweeps, Draws):
         code = self.code
         self.weigh(None)
         self._raise()
-        self.feed_reals(logs=False)
+        self.feed_reals()
         self.inside()
         self.put_log_z()
         with self.elements.each_lane() as x, code.when(self.fits(LOG_Z[Name("b", "int")])):

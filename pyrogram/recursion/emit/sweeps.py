@@ -104,7 +104,7 @@ class Sweeps(Blocks):
     def __init__(self, recursion: Recursion, weighing: Weighing, lanes: int) -> None:
         self.weighing, self.tied = weighing, weighing.tied
         self.layout = weighing.layout(recursion)
-        super().__init__(recursion, lanes, "float64", self.layout)
+        super().__init__(recursion, lanes, "float64", self.layout, logs=False)
 
     def batches(self) -> Iterator[tuple[Expression, Expression]]:
         """Every batch, as the places in ``order`` from which and up to which it goes."""

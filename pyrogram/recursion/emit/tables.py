@@ -27,7 +27,7 @@ from ..rules.language import Constant, Entry, Position, Ref, Size, Symbol, Varia
 from .arithmetic import REALS, Arithmetic
 from .grids import TILE, Grid, Sums
 from .layout import Layout
-from .numbers import PlainNumbers
+from .numbers import Numbers
 from .plan import CellSum, plan_of
 from .regions import axis_bounds
 from .vectors import VectorSums
@@ -156,8 +156,7 @@ class Tables:
     def place(self, code: Code) -> Expression:
         """Set a variable for the beginning of each table; returns the number of cells of all."""
         kind = VectorSums if self.is_alone and not self.arithmetic.in_logs else Sums
-        numbers = PlainNumbers(code, self.arithmetic, not self.arithmetic.in_logs)
-        self.sums = kind(code, self.layout, numbers, self.tile())
+        self.sums = kind(code, self.layout, Numbers(code, self.arithmetic), self.tile())
         for size in self.layout.sizes:
             code.set(f"padded.{size}", (Name(f"size.{size}", "int") + (TILE - 1)) // TILE * TILE)
         total: Expression = value(0)

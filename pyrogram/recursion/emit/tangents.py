@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..code.expressions import Array, Expression, Name, equal, fill, greatest, least, select, value
 from ..code.statements import Code
 from ..rules.language import Ref
+from .arithmetic import REALS
 from .driver import LogCounts
 from .numbers import MOST_ADJOINT, Number, Numbers
 from .regions import by_axes
@@ -34,15 +34,15 @@ class Dual:
     d: Number
 
 
-@dataclass
-class DualNumbers:
-    """Numbers with tangents, in cells and in variables; see :class:`.Numbers`.
+class DualNumbers(Numbers):
+    """Numbers with tangents.
 
     :param base: of the numbers, and of the tangents.
     """
 
-    code: Code
-    base: Numbers
+    def __init__(self, code: Code, base: Numbers) -> None:
+        super().__init__(code, REALS)
+        self.base = base
 
     @property
     def in_range(self) -> bool:
@@ -115,9 +115,6 @@ class DualNumbers:
         d = base.add_product(base.add_product(total.d, a.d, b.x), a.x, b.d)
         return self.let(Dual(base.add_product(total.x, a.x, b.x), d))
 
-    def rounds(self) -> Sequence[Numbers]:
-        return [self]
-
     def bounded(self, adjoint: Dual) -> Dual:
         if not self.in_range:
             return Dual(self.base.bounded(adjoint.x), self.base.bounded(adjoint.d))
@@ -170,8 +167,8 @@ class Tangents(LogCounts):
             found += [Name(f"direction.{w.name}.{x}", "int") for x in ("b", *range(w.num_axes))]
         return found
 
-    def feed_reals(self, logs: bool) -> None:
-        super().feed_reals(logs)
+    def feed_reals(self) -> None:
+        super().feed_reals()
         elements, code = self.elements, self.code
         with elements.each_lane() as lane:
             for w, region in elements.all_regions(elements.regions):

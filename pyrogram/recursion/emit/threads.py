@@ -28,9 +28,8 @@ from ..rules.language import Ref, Size
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
 from .descents import BestDerivation, IndependentDraws
-from .driver import LOG_Z, Blocks, LogCounts, products_of
+from .driver import LOG_Z, Blocks, LogCounts
 from .elements import Elements
-from .gauge import with_gauge
 from .grids import TILE
 from .layout import Layout
 from .logarithms import log_of_lanes
@@ -166,14 +165,6 @@ def kernel(name: str, recursion: Recursion, dtype: str, shared: bool) -> Kernel:
     own = {name: size for name, size in _OWN.items() if name in arrays}
     sizes = [Name(size, "int") for size in dict.fromkeys(own.values())]
     return Kernel(Function(f.name, [*f.parameters, *([NUMBERS] if shared else []), *sizes], f.body), own)
-
-
-def size(recursion: Recursion, shared: bool) -> Function:
-    """``size``: the number of cells that a thread needs."""
-    layout = Layout(lower(recursion))
-    code, cells = Code(), with_gauge(lower(products_of(recursion, layout).recursion, widen=True))
-    code.give(ThreadTables(cells, layout, 1, shared).place(code))
-    return Function("size", layout.parameters(), code.body, "int")
 
 
 def numbers_of(recursion: Recursion, weights: Mapping[str, Tensor], sizes: Mapping[str, int], raised: bool) -> Tensor:

@@ -247,7 +247,7 @@ class DeviceEngine:
         kind = "size with numbers" if self.shared else "size"
 
         def made() -> list[Function]:
-            return [threads.size(self.recursion, self.shared)]
+            return [threads.KERNELS["lanes"](self.recursion, self.dtype, self.shared).size()]
 
         return compiled(self.recursion, f"{kind} of a thread", made, self.dtype, 1)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import functools
 import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +39,13 @@ FLOAT32_BLOCKS = 64  # whose counts are added up in float32; their sums are adde
 WORTH = 6e5  # operations with symbols from which on a sentence may be done alone: fewer do not pay for the compiler
 LARGE = 2**24  # bytes of a chart of a block, far more than the caches have
 KEPT = 2**22  # bytes of memory that a thread keeps for its next call
+
+BLOCKS: dict[str, type[driver.Blocks]] = {
+    "lanes": driver.LogCounts,
+    "tangents": tangents.Tangents,
+    "draw": descents.IndependentDraws,
+    "best": descents.BestDerivation,
+}
 
 
 @dataclass(frozen=True)
@@ -323,41 +330,22 @@ class LanesEngine:
     #: Arrays of cells. Pages of zeros that nobody writes into take no memory.
     _memories: Sequence[str] = ("memory", "mantissas", "exponents")
 
-    def _functions_of(self, name: str) -> list[Callable[[Recursion], Function]]:
-        """A function, and the one that says how much memory it needs."""
-        layout = Layout(lower(self.recursion), self.layout.given)
-        own, areas = (self.width, self._name, layout, self.shared), 1
-        make: dict[str, Callable[[Recursion], Function]] = {
-            "lanes": lambda recursion: driver.LogCounts(recursion, *own).function(self.logs),
-            "tangents": lambda recursion: tangents.Tangents(recursion, *own).function(self.logs),
-            "draw": lambda recursion: descents.IndependentDraws(recursion, *own).function(self.logs),
-            "best": lambda recursion: descents.BestDerivation(recursion, *own).function(),
-        }
-        if name == "tangents":
-            areas = tangents.Tangents.areas
-        return [make[name], lambda recursion: driver.size(recursion, self.width, layout, self.shared, areas)]
-
     @property
     def _kind(self) -> str:
         """Tells the functions of this engine from those of others, in the cache."""
         numbers = " with numbers" if self.shared else ""
-        return f"lanes of {'logs' if self.logs else 'reals'}{numbers}{self._given}"
-
-    @property
-    def _given(self) -> str:
-        return f" given {sorted(self.layout.given)}" if self.layout.given else ""
+        return f"lanes of {'logs' if self.logs else 'reals'}{numbers} given {sorted(self.layout.given)}"
 
     def _function(self, name: str) -> Compiled:
+        def make() -> list[Function]:
+            layout = Layout(lower(self.recursion), self.layout.given)
+            made = BLOCKS[name](self.recursion, self.width, self._name, layout, self.shared, self.logs)
+            return [made.function(), made.size()]
+
         if name not in self._functions:
-            makers, kind = self._functions_of(name), f"{name} in {self._kind}"
-            self._functions[name] = compiled(
-                self.recursion,
-                kind,
-                lambda: [f(self.recursion) for f in makers],
-                self._name,
-                self.width,
-                self._weights.name,
-            )
+            kind = f"{name} in {self._kind}"
+            made = compiled(self.recursion, kind, make, self._name, self.width, self._weights.name)
+            self._functions[name] = made
         return self._functions[name]
 
 

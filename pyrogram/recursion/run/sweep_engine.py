@@ -13,7 +13,6 @@ import numpy as np
 
 from ..code.objects import Compiled
 from ..code.statements import Function
-from ..emit import driver
 from ..emit.agenda import room
 from ..emit.collapsed import CollapsedSweep
 from ..emit.hastings import HastingsSweep
@@ -293,8 +292,8 @@ class SweepEngine:
             sweep, recursion = kinds[name]
 
             def make() -> list[Function]:
-                size = driver.size(recursion, lanes, self._layout, shared=False)
-                return [sweep(recursion, self.weighing, lanes).function(), size]
+                made = sweep(recursion, self.weighing, lanes)
+                return [made.function(), made.size()]
 
             self._functions[name, lanes] = compiled(recursion, kind, make, "float64", lanes)
         return self._functions[name, lanes]
