@@ -18,19 +18,19 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable
 
-from ..code.expressions import Array, Expression, Name, equal, lane, negated, select, value
+from ..code.expressions import Array, Expression, Name, equal, lane, select, value
 from ..code.random_bits import seed_stream
 from ..code.statements import Function
 from ..rules.cells import Term
 from ..rules.language import Ref
-from .agenda import WAY_DOWN, Agenda
+from .agenda import WAY_DOWN
 from .arithmetic import LOGS
-from .derivations import choose_in_proportion
+from .derivations import Descent, choose_first, choose_in_proportion
 from .driver import INF, LOG_Z, Blocks
 from .grids import place
 from .instances import Enumeration
 from .numbers import EXPONENTS, MARKED, Pair
-from .rows import make_chains
+from .rows import place_chains
 from .traces import trace_parameters, write_weight
 from .weights import GAUGE, MEMORY, NUMBERS
 
@@ -42,31 +42,18 @@ class Descents(Blocks):
 
     def descend(self, row: Expression) -> None:
         """From the goal of the sentence at hand, down to weights alone; their numbers make a row of the output."""
-        code, layout = self.code, self.elements.layout
-        self.agenda = Agenda(self.elements.cells, code, place, layout.symbol)
-        code.set("n", Name("at.n", "int"))  # of this sentence; the block has been done
-        code.set("row", row)
-        code.set("length", 0)
-        self.agenda.run(self.step)
+        loops = Enumeration(self.elements.cells, self.elements.layout, self.code)
+        descent = Descent(loops, self._write_factors, place)
+        self.code.set("n", Name("at.n", "int"))  # of this sentence; the block has been done
+        descent.run(row, lambda table: self.choose(descent, table))
 
-    def chain_rows(self) -> None:
-        """What is done before the first descent: chains of the rows of lists."""
-        make_chains(self.elements.layout, self.code)
-
-    def step(self, table: str) -> None:
+    def choose(self, descent: Descent, table: str) -> None:
         """Choose an instance of the item at hand, and push the items that it is made of."""
-        self.choose(Enumeration(self.elements.cells, self.elements.layout, self.code), table)
-
-    def choose(self, loops: Enumeration, table: str) -> None:
-        """See :meth:`step`."""
         raise NotImplementedError
 
-    def push(self, term: Term) -> None:
-        """Go on with an instance."""
-        for f in term.all_factors:
-            for weight in () if f.is_item or f.table == GAUGE else self.elements.products.of(f):
-                self.write(weight)
-        self.agenda.push([f for f in term.all_factors if f.is_item])
+    def _write_factors(self, f: Ref) -> None:
+        for weight in () if f.table == GAUGE else self.elements.products.of(f):
+            self.write(weight)
 
     def write(self, f: Ref) -> None:
         """Append a weight to the derivation at hand."""
@@ -111,8 +98,8 @@ class Descents(Blocks):
 class Draws(Descents):
     """Code that chooses instances in proportion to their values."""
 
-    def choose(self, loops: Enumeration, table: str) -> None:
-        choose_in_proportion(loops, table, self.amount, self.push)
+    def choose(self, descent: Descent, table: str) -> None:
+        choose_in_proportion(descent.loops, table, self.amount, descent.push)
 
 
 class IndependentDraws(Draws):
@@ -120,7 +107,7 @@ class IndependentDraws(Draws):
 
     def function(self) -> Function:
         code, b = self.code, Name("b", "int")
-        self.chain_rows()
+        place_chains(self.elements.layout, code)
         with self.blocks():
             self.feed_reals()
             self.inside()
@@ -146,7 +133,7 @@ class BestDerivation(Descents):
 
     def function(self) -> Function:
         code, b = self.code, Name("b", "int")
-        self.chain_rows()
+        place_chains(self.elements.layout, code)
         with self.blocks():
             self.feed(LOGS.zero)
             self.inside()
@@ -157,20 +144,13 @@ class BestDerivation(Descents):
                     self.descend(b)
         return Function("best", [*self.parameters(), Array("scores", "real")], code.body)
 
-    def choose(self, loops: Enumeration, table: str) -> None:
-        code, top, found = self.code, Name("top", "real"), Name("found", "bool")
-        code.set("found", value(False))
+    def choose(self, descent: Descent, table: str) -> None:
+        code, top = self.code, Name("top", "real")
         code.set("top", -INF)
 
         def offer(term: Term) -> None:
             v = code.let(self.amount(term))
             code.set("top", select(v > top, v, top))
 
-        loops.instances_here(table, offer)
-
-        def visit(term: Term) -> None:
-            with code.when(negated(found)), code.when(equal(self.amount(term), top)):
-                code.set("found", value(True))
-                self.push(term)
-
-        loops.instances_here(table, visit)
+        descent.loops.instances_here(table, offer)
+        choose_first(descent.loops, table, lambda term: equal(self.amount(term), top), descent.push)

@@ -353,11 +353,9 @@ class LogCounts(Blocks):
 
     def parameters(self) -> list[Array | Name]:
         """Those of the function."""
-        found = [*self.elements.layout.parameters(), *self.through, *_OWN, *self.memory]
-        for w in self.elements.layout.events:
-            found.append(Array(f"out.{w.name}", "element"))
-            found += [Name(f"out.{w.name}.{x}", "int") for x in ("part", "b", *range(w.num_axes))]
-        return found
+        layout = self.elements.layout
+        outputs = [p for w in layout.events for p in w.parameters("out", "element", "part", "b")]
+        return [*layout.parameters(), *self.through, *_OWN, *self.memory, *outputs]
 
     def _drain(self) -> None:
         elements = self.elements

@@ -66,6 +66,24 @@ class Enumeration:
                     with self._span(cell, j, upwards=False):
                         visit(cell)
 
+    def fill(self, clear: Callable[[Ref], None], visit: Callable[[Head], None]) -> None:
+        """All items in the order of filling, head by head.
+
+        :param clear: code for all symbols of an item, before its first head.
+        :param visit: code for a head at its symbols.
+        """
+
+        def cells(cell: CellClass) -> None:
+            cleared: set[str] = set()
+            for head in cell.heads:
+                if head.ref.table not in cleared:
+                    cleared.add(head.ref.table)
+                    clear(head.ref)
+                with self.symbols(head), self.rows(head):
+                    visit(head)
+
+        self.upwards(cells)
+
     @contextmanager
     def _span(self, cell: CellClass, j: Expression, upwards: bool) -> Iterator[None]:
         first = self.cells.first
@@ -109,7 +127,7 @@ class Enumeration:
                 stack.enter_context(self.code.loop(f"sym.{x.name}", 0, self.layout.size(x.size)))
             yield
 
-    def instances(self, head: Head, visit: Callable[[Term], None]) -> None:
+    def instances(self, head: Head, visit: Callable[[Term], object]) -> None:
         """All instances of the terms of a head whose symbols are known."""
         known = {x.row if isinstance(x, Entry) else x for x in head.ref.symbols}
         for term in head.terms:
@@ -172,16 +190,9 @@ class Enumeration:
         ref = next(h.ref for c in self.cells.classes for h in c.heads if h.ref.table == table)
         return replace(ref, symbols=tuple(here(a) for a in range(len(ref.symbols))))
 
-    def instances_here(self, table: str, visit: Callable[[Term], None]) -> None:
+    def instances_here(self, table: str, visit: Callable[[Term], object]) -> None:
         """All instances that prove the item at hand."""
         for cell in self.cells.classes:
             for head in (h for h in cell.heads if h.ref.table == table):
                 with in_class(self.code, cell), self.matching(head):
                     self.instances(head, visit)
-
-
-def needs_accumulation(cell: CellClass, table: str) -> bool:
-    """Whether several heads, or rows of a list, add to the same element of a table, or some elements have no head."""
-    heads = [h for h in cell.heads if h.ref.table == table]
-    symbols = heads[0].ref.symbols
-    return len(heads) > 1 or len(set(symbols)) < len(symbols) or any(not isinstance(x, Variable) for x in symbols)

@@ -17,7 +17,7 @@ from ..code.expressions import Array, Expression, Name, Number, equal, exp, log,
 from ..code.statements import Code, For, Function
 from ..rules.cells import CellClass, Cells, Head, Term
 from ..rules.language import Constant, Entry, Ref
-from .instances import Enumeration, needs_accumulation
+from .instances import Enumeration
 from .layout import Layout
 
 INF = Number(math.inf, "real")
@@ -39,10 +39,7 @@ def log_counts(cells: Cells) -> Function:
         code.put(Array("log_z", "real"), B, z)
         with code.when(Name("with_counts", "int") > 0), code.when(z > -INF), code.when(z < INF):
             posteriors(layout, code, Array("scale", "real")[B], lambda f, share: _count(layout, code, f, share))
-    outputs: list[Array | Name] = []
-    for w in layout.weights:
-        outputs.append(Array(f"out.{w.name}", "element"))
-        outputs += [Name(f"out.{w.name}.{x}", "int") for x in ("part", "b", *range(w.num_axes))]
+    outputs = [p for w in layout.weights for p in w.parameters("out", "element", "part", "b")]
     own: list[Array | Name] = [Array("log_z", "real"), Name("with_counts", "int"), Array("scale", "real"), GIVEN]
     return Function("log_counts", [*layout.parameters(), *SENTENCES, CELLS, *own, *outputs], code.body)
 
@@ -51,25 +48,13 @@ def inside(layout: Layout, code: Code) -> None:
     """The log values of all items, into the chart."""
     loops = Enumeration(layout.cells, layout, code)
 
-    def fill(cell: CellClass) -> None:
-        started: set[str] = set()
-        for head in cell.heads:
-            table = head.ref.table
-            several = needs_accumulation(cell, table)
-            if several and table not in started:
-                started.add(table)
-                clear(layout, code, head.ref)
-            with loops.symbols(head), loops.rows(head):
-                if not several:
-                    code.set("top", -INF)
-                    code.set("total", 0.0)
-                else:
-                    old = code.set("top", CELLS[layout.item(head.ref)])
-                    code.set("total", select(old > -INF, 1.0, 0.0))
-                loops.instances(head, lambda term: _log_add(code, log_weight(layout, term)))
-                code.put(CELLS, layout.item(head.ref), _log_sum())
+    def fill(head: Head) -> None:
+        old = code.set("top", CELLS[layout.item(head.ref)])
+        code.set("total", select(old > -INF, 1.0, 0.0))
+        loops.instances(head, lambda term: _log_add(code, log_weight(layout, term)))
+        code.put(CELLS, layout.item(head.ref), _log_sum())
 
-    loops.upwards(fill)
+    loops.fill(lambda ref: clear(layout, code, ref), fill)
 
 
 def _log_add(code: Code, v: Expression) -> None:
@@ -97,25 +82,16 @@ def log_weight(layout: Layout, term: Term) -> Expression:
     return value(0.0) if total is None else total
 
 
-def clear(layout: Layout, code: Code, ref: Ref, array: Array = CELLS) -> None:
-    """-inf for all symbols of an item at a cell."""
-    first = first_symbol(layout, ref)
-    with code.loop("symbol", 0, num_symbols(layout, ref)) as s:
-        code.put(array, first + s, -INF)
+def clear(layout: Layout, code: Code, ref: Ref, array: Array = CELLS, each: Expression | int = 1) -> None:
+    """-inf for all symbols of an item at a cell.
 
-
-def first_symbol(layout: Layout, ref: Ref) -> Expression:
-    """The number of the cell of an item with its first symbol."""
+    :param each: how many numbers each symbol has.
+    """
     zeros = tuple(Constant(0) for _ in ref.symbols)
-    return layout.item(Ref(ref.table, True, ref.positions, zeros))
-
-
-def num_symbols(layout: Layout, ref: Ref) -> Expression:
-    """How many symbols an item has at its positions."""
-    count: Expression = value(1)
-    for size in layout.cells.sizes[ref.table]:
-        count = count * layout.size(size)
-    return count
+    first = code.let(layout.item(Ref(ref.table, True, ref.positions, zeros)) * each)
+    count = math.prod(map(layout.size, layout.cells.sizes[ref.table]), start=value(each))
+    with code.loop("symbol", 0, count) as s:
+        code.put(array, first + s, -INF)
 
 
 def posteriors(layout: Layout, code: Code, scale: Expression, count: Callable[[Ref, Name], None]) -> None:

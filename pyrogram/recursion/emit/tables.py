@@ -104,7 +104,7 @@ class Tables:
                     if not planned or not self.is_counted(w) or not names <= {x.name for x in axes(f)}:
                         return False
                     # A factor of a sum is evaluated wherever its cells are, and be the sum empty.
-                    limits = self.cells.limits(cell) if is_outer else None
+                    limits = cell.limits(self.cells.first) if is_outer else None
                     bounds = axis_bounds(self.cells, term, f, limits).of_any_length()
                     if any(bounds.meets(other) for other in found):
                         return False

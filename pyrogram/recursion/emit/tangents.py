@@ -161,11 +161,8 @@ class Tangents(LogCounts):
         return DualNumbers(self.code, base)
 
     def parameters(self) -> list[Array | Name]:
-        found = [*super().parameters(), Array("tangent", "real")]
-        for w in self.elements.layout.weights:
-            found.append(Array(f"direction.{w.name}", "element"))
-            found += [Name(f"direction.{w.name}.{x}", "int") for x in ("b", *range(w.num_axes))]
-        return found
+        directions = [p for w in self.elements.layout.weights for p in w.parameters("direction", "element", "b")]
+        return [*super().parameters(), Array("tangent", "real"), *directions]
 
     def feed_reals(self) -> None:
         super().feed_reals()

@@ -34,7 +34,6 @@ from .grids import TILE
 from .layout import Layout
 from .logarithms import log_of_lanes
 from .numbers import MARKED
-from .rows import place_chains
 from .tables import Side, Tables
 from .weights import WeightCells
 
@@ -132,10 +131,6 @@ class Threads(Blocks):
         self.code.set(MARKED.name, 0)
         self.code.set("spoilt", 1)
         self.restore()
-
-    def chain_rows(self) -> None:
-        """Chains of the rows of lists are made before, once for all threads."""
-        place_chains(self.elements.layout, self.code)
 
 
 class _Counts(Threads, LogCounts):

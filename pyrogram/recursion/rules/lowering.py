@@ -101,29 +101,14 @@ def _classes(kind: Kind, rules: list[Rule], first: int, domains: dict[str, Domai
             for rule in rules:
                 name = rule.head.table
                 domains[name] = replace(domains[name], least=min(domains[name].least, fixed + 1))
-    other = I if kind == "span" else ZERO
     for cell in made:
-        limits: tuple[Bound, ...] = ()
-        if kind != "goal":
-            limits = (other + cell.least <= J).bounds
-            if cell.width is not None:
-                limits += (other + cell.width >= J).bounds
-        here = _of_cell(cell, first, limits)
         for rule in rules:
-            narrowed = replace(rule, bounds=rule.bounds + limits)
+            narrowed = replace(rule, bounds=rule.bounds + cell.widths)
             bounds = _bounds(narrowed, first, domains)
             if bounds.possible:
-                _place(cell, narrowed, bounds, here)
+                _place(cell, narrowed, bounds, cell.limits(first))
         _fill_gaps(cell, rules, domains)
     return [cell for cell in made if cell.heads]
-
-
-def _of_cell(cell: CellClass, first: int, limits: tuple[Bound, ...]) -> list[Bound]:
-    """All that holds for the positions of a class of cells."""
-    found = [*limits, *(Position("", 1) <= N).bounds]
-    for x in cell.positions:
-        found += [*(Position("", first) <= x).bounds, *(x <= N).bounds]
-    return found
 
 
 def _fill_gaps(cell: CellClass, rules: Sequence[Rule], domains: Mapping[str, Domain]) -> None:

@@ -12,7 +12,6 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,8 +21,7 @@ from ..code.statements import Function
 from ..emit import threads
 from ..emit.agenda import size_of_agenda
 from ..emit.layout import Layout
-from ..emit.rows import chains as chains_of_rows
-from ..emit.rows import size_of_chains
+from ..emit.rows import chains_of
 from ..emit.traces import Trace, trace_parameters
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
@@ -189,7 +187,8 @@ class DeviceEngine:
         B, device = len(batch.order), batch.order.device
         cells, agenda, each = self._room(batch.pitch, batch.given.sizes, descends)
         if descends:
-            values["chains"] = self._chains(batch).to(device)
+            chains = chains_of(self.cells, batch.given.sizes, batch.given.lists)
+            values["chains"] = torch.from_numpy(chains).to(device)
         most = min(kernel.most_threads, self.launcher.device.memory // (_SHARE * each))
         number = max(WARP, min(-(-B // WARP) * WARP, most // WARP * WARP))
         values |= {"size": cells, "size.agenda": agenda, "again": int(complete)}
@@ -213,20 +212,6 @@ class DeviceEngine:
         cells = self._sizes("size", {**unused, **symbols, "pitch": pitch})
         agenda = size_of_agenda(self.cells, pitch, sizes) if descends else 0
         return cells, agenda, 3 * cells * self._torch_dtype.itemsize + 8 * agenda
-
-    def _chains(self, batch: Batch) -> Tensor:
-        """Chains of the rows of lists, made on the CPU: where a derivation goes from the symbols of an item."""
-        chains = np.zeros(size_of_chains(self.cells, batch.given.sizes), np.int64)
-        if len(chains):
-            sizes = {f"size.{name}": size for name, size in batch.given.sizes.items()}
-            lists = {f"list.{name}": np.asarray(column, np.int64) for name, column in batch.given.lists.items()}
-            unused = dict.fromkeys(self._rows.parameters["chains"], 0)
-            self._rows("chains", unused | sizes | lists | {"chains": chains})
-        return torch.from_numpy(chains)
-
-    @functools.cached_property
-    def _rows(self) -> Compiled:
-        return compiled(self.recursion, "chains", lambda: [chains_of_rows(self.layout)], self.dtype, 1)
 
     def _kernel(self, name: str, complete: bool) -> Loaded:
         key = name, complete

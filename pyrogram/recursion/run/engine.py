@@ -17,9 +17,10 @@ from ..code.objects import Call, Compiled
 from ..code.statements import Function
 from ..code.threads import run_workers
 from ..emit import descents, driver, tangents
-from ..emit.agenda import room
+from ..emit.agenda import size_of_agenda
 from ..emit.inputs import PARTS, Inputs, strided
 from ..emit.layout import Layout
+from ..emit.rows import chains_of
 from ..emit.tables import Tables
 from ..emit.traces import Trace, trace_values
 from ..rules.cells import CellClass, Cells, Term, symbols_in
@@ -196,13 +197,16 @@ class LanesEngine:
             return
         fixed = {"parts": -(-len(order) // self.width), **fixed, "count": len(order)}
         prepared = self._prepare(name, inputs, own, fixed, int(inputs.lengths[order[0]]) + 1)
-        values = {**own, "order": order, **inputs.arrays()}
+        values, descends = {**own, "order": order, **inputs.arrays()}, name in ("draw", "best")
+        if descends:
+            values["chains"] = chains_of(self.cells, inputs.sizes, inputs.lists)
 
         def work(turns: Numbers) -> None:
             try:
                 call, later = self._with_memory(name, prepared), {"turns": turns}
-                if name in ("draw", "best"):
-                    later |= room(self.cells, prepared.pitch, prepared.sizes)
+                if descends:
+                    size = size_of_agenda(self.cells, prepared.pitch, prepared.sizes)
+                    later["agenda"] = np.zeros(size, np.int64)
                 call(values | later)
             except BaseException:
                 self._own.__dict__.clear()  # a function that ends early leaves anything in memory

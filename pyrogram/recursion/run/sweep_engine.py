@@ -13,13 +13,15 @@ import numpy as np
 
 from ..code.objects import Compiled
 from ..code.statements import Function
-from ..emit.agenda import room
+from ..emit.agenda import size_of_agenda
 from ..emit.collapsed import CollapsedSweep
 from ..emit.hastings import HastingsSweep
 from ..emit.inputs import strided
 from ..emit.layout import Layout
+from ..emit.rows import chains_of
 from ..emit.sentence_events import CELL, FewEvents, SentenceEvents, repeated_tables
 from ..emit.sweeps import Weighing
+from ..emit.traces import trace_values
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
 from .engine import LONG, as_long_as, lines_of
@@ -196,12 +198,7 @@ class SweepEngine:
             "log_u": np.zeros(size),
             "power": 1 / temperature,
             "seed": seed,
-            "positions": np.full((N, width), -1, np.int64),
-            "positions_width": width,
-        }
-        for w in self._layout.weights:
-            first, *strides = positions.get(w.name, (-1, *(0,) * w.num_axes))
-            values |= {f"positions.{w.name}": first, **{f"positions.{w.name}.{a}": s for a, s in enumerate(strides)}}
+        } | trace_values(self._layout, positions, (N, width), "positions")
         if self._renumbered is not None:
             values |= {"entries": self._renumbered, "events": self.events.places}
         self._run("hastings", values, order, size)
@@ -249,7 +246,10 @@ class SweepEngine:
         if self.weighing.listed:
             own |= {"drained": lines_of(most, _DOUBLE, lanes), "slots": lines_of(most, np.dtype(np.int32), lanes)}
         own |= {array: lines_of(size, _DOUBLE, lanes) for array in self._memories}
-        return own | room(self._cells, pitch, self._sizes) if name == "hastings" else own
+        if name == "hastings":
+            own["agenda"] = np.zeros(size_of_agenda(self._cells, pitch, self._sizes), np.int64)
+            own["chains"] = chains_of(self._cells, self._sizes, self._lists)
+        return own
 
     def _values(self, counts: Numbers, alpha: Numbers, batch_size: int) -> dict[str, Any]:
         """The parameters that both sweeps have, but order and memory."""
