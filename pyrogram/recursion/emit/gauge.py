@@ -10,7 +10,6 @@ number of derivations that there are more.
 
 from __future__ import annotations
 
-import copy
 import itertools
 import math
 from collections import Counter
@@ -22,7 +21,7 @@ from ..rules.cells import CellClass, Cells, Head, J, Term
 from ..rules.domains import ZERO, N, constraints
 from ..rules.interpreter import Grounded, Reals
 from ..rules.language import Entry, InvalidRecursion, Place, Position, Ref, Rule, Size, Variable, Word
-from ..rules.recursions import Recursion, Table
+from ..rules.recursions import Recursion
 from .weights import GAUGE
 
 
@@ -40,8 +39,7 @@ def with_gauge(cells: Cells) -> Cells:
         return [Head(h.ref, [gauged(cell, term) for term in h.terms]) for h in cell.heads]
 
     classes = [replace(c, heads=heads(c)) for c in cells.classes]
-    recursion = copy.copy(cells.recursion)
-    recursion.tables = {**recursion.tables, GAUGE: Table(recursion, GAUGE, False, ())}
+    recursion = cells.recursion.with_rules(cells.recursion.rules, {GAUGE: ()})
     return replace(cells, recursion=recursion, classes=classes, arity={**cells.arity, GAUGE: 1})
 
 
@@ -148,15 +146,13 @@ def _counted(recursion: Recursion) -> Recursion:
 
     Without unary rules of a list, of which one symbol alone would be below itself.
     """
-    made = copy.copy(recursion)
-    made.tables = dict(recursion.tables)
-    made.rules = []
-    for x, rule in enumerate(recursion.rules):
-        name = f"rule {x}"
-        made.tables[name] = Table(made, name, False, ())
-        if not any(f.table == rule.head.table and f.positions == rule.head.positions for f in rule.items):
-            made.rules.append(replace(rule, factors=(*rule.factors, Ref(name, False, (), ()))))
-    return made
+    names = [f"rule {x}" for x in range(len(recursion.rules))]
+    rules = [
+        replace(rule, factors=(*rule.factors, Ref(name, False, (), ())))
+        for name, rule in zip(names, recursion.rules, strict=True)
+        if not any(f.table == rule.head.table and f.positions == rule.head.positions for f in rule.items)
+    ]
+    return recursion.with_rules(rules, dict.fromkeys(names, ()))
 
 
 def _positional(recursion: Recursion) -> set[Size]:

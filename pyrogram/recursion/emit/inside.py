@@ -7,12 +7,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from ..code.expressions import Expression, Name, any_lane, equal, fill, greatest, least
+from ..code.expressions import Expression, Name, any_lane, fill, greatest, least
 from ..code.statements import Code
 from ..rules.cells import CellClass, Head, Term, symbols_in
 from ..rules.language import Ref, Variable
 from ..rules.lowering import may_be_here
 from .grids import Factor, Grid, Held, Known, Sums
+from .instances import the_cell
 from .limits import ITEM
 from .numbers import Number
 from .plan import CellSum, Plan
@@ -20,7 +21,6 @@ from .tables import Tables
 from .weights import MEMORY
 
 N = Name("n", "int")
-J = Name("at.j", "int")
 START, END = Name("start", "int"), Name("end", "int")  # the columns at hand
 
 
@@ -53,20 +53,6 @@ class Pass:
     def factors(self, refs: Sequence[Ref]) -> list[Factor]:
         """Items and weights."""
         return [self.tables.factor(f) for f in refs]
-
-    @contextmanager
-    def at_width(self, cell: CellClass) -> Iterator[None]:
-        """The span of a fixed width that ends at j, if there is one."""
-        assert cell.width is not None
-        i = self.code.set("at.i", J - cell.width)
-        with self.code.when(i >= self.first):
-            yield
-
-    @contextmanager
-    def at_point(self, cell: CellClass) -> Iterator[None]:
-        """The point j, if it is in the class."""
-        with self.code.when(equal(J, cell.least) if cell.width is not None else J >= cell.least):
-            yield
 
     @contextmanager
     def ends(self) -> Iterator[Expression]:
@@ -126,13 +112,13 @@ class Inside(Pass):
             end = code.set("end", least(start + self.width, N + 1))
             with code.loop("at.j", start, end):
                 for c in self.fixed:
-                    with self.at_width(c):
+                    with the_cell(self.code, c, self.first):
                         self._cell(c)
             if self.rest is not None:
                 self._rest(self.rest)
             with code.loop("at.j", start, end):
                 for c in self.points:
-                    with self.at_point(c):
+                    with the_cell(self.code, c, self.first):
                         self._cell(c)
             code.set("start", start + self.width)
         self._close()

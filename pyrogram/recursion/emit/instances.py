@@ -20,6 +20,8 @@ from .agenda import here, in_class
 from .layout import Layout
 from .rows import chain
 
+J = Name("at.j", "int")
+
 
 @dataclass
 class Enumeration:
@@ -36,35 +38,19 @@ class Enumeration:
 
     # ------------------------------------------------------------------ cells
 
-    def upwards(self, visit: Callable[[CellClass], None]) -> None:
-        """All cells in the order of filling."""
-        cells, code, first = self.cells, self.code, self.cells.first
-        spans, points = cells.of("span"), cells.of("point")
-        if spans or points:
-            with code.loop("at.j", first, Name("n", "int") + 1) as j:
-                for cell in spans:
-                    with self._span(cell, j, upwards=True):
-                        visit(cell)
-                for cell in points:
-                    with self._point(cell, j):
-                        visit(cell)
-        for cell in cells.of("goal"):
+    def cells_in_order(self, visit: Callable[[CellClass], None], upwards: bool = True) -> None:
+        """All cells in the order of filling, or in the reverse one."""
+        code, first, n = self.code, self.cells.first, Name("n", "int")
+        columns, goal = [*self.cells.of("span"), *self.cells.of("point")], self.cells.of("goal")
+        for cell in () if upwards else goal:
             visit(cell)
-
-    def downwards(self, visit: Callable[[CellClass], None]) -> None:
-        """All cells, in the reverse order."""
-        cells, code, first = self.cells, self.code, self.cells.first
-        for cell in cells.of("goal"):
+        if columns:
+            with code.loop("at.j", first, n + 1) if upwards else code.loop("at.j", n, first - 1, -1):
+                for cell in columns if upwards else reversed(columns):
+                    with self._of_column(cell, upwards):
+                        visit(cell)
+        for cell in goal if upwards else ():
             visit(cell)
-        spans, points = cells.of("span"), cells.of("point")
-        if spans or points:
-            with code.loop("at.j", Name("n", "int"), first - 1, -1) as j:
-                for cell in reversed(points):
-                    with self._point(cell, j):
-                        visit(cell)
-                for cell in reversed(spans):
-                    with self._span(cell, j, upwards=False):
-                        visit(cell)
 
     def fill(self, clear: Callable[[Ref], None], visit: Callable[[Head], None]) -> None:
         """All items in the order of filling, head by head.
@@ -82,26 +68,18 @@ class Enumeration:
                 with self.symbols(head), self.rows(head):
                     visit(head)
 
-        self.upwards(cells)
+        self.cells_in_order(cells)
 
     @contextmanager
-    def _span(self, cell: CellClass, j: Expression, upwards: bool) -> Iterator[None]:
-        first = self.cells.first
-        if cell.width is not None:
-            i = self.code.set("at.i", j - cell.width)
-            with self.code.when(i >= first):
-                yield
-        elif upwards:
-            with self.code.loop("at.i", j - cell.least, first - 1, -1):
+    def _of_column(self, cell: CellClass, upwards: bool) -> Iterator[None]:
+        """The cells of a class that end at j."""
+        code, first, last = self.code, self.cells.first, J - cell.least
+        if cell.kind == "span" and cell.width is None:
+            with code.loop("at.i", last, first - 1, -1) if upwards else code.loop("at.i", first, last + 1):
                 yield
         else:
-            with self.code.loop("at.i", first, j - cell.least + 1):
+            with the_cell(code, cell, first):
                 yield
-
-    @contextmanager
-    def _point(self, cell: CellClass, j: Expression) -> Iterator[None]:
-        with self.code.when(equal(j, cell.least) if cell.width is not None else j >= cell.least):
-            yield
 
     # ------------------------------------------------------------------ items and instances
 
@@ -196,3 +174,15 @@ class Enumeration:
             for head in (h for h in cell.heads if h.ref.table == table):
                 with in_class(self.code, cell), self.matching(head):
                     self.instances(head, visit)
+
+
+@contextmanager
+def the_cell(code: Code, cell: CellClass, first: int) -> Iterator[None]:
+    """The only cell of a class that ends at j, if there is one: a point, or a span of the class's width."""
+    if cell.kind == "span":
+        assert cell.width is not None
+        test = code.set("at.i", J - cell.width) >= first
+    else:
+        test = equal(J, cell.least) if cell.width is not None else J >= cell.least
+    with code.when(test):
+        yield

@@ -120,7 +120,7 @@ def posteriors(layout: Layout, code: Code, scale: Expression, count: Callable[[R
                 with code.when(negated(equal(Name("g", "real"), 0.0))):  # a scale may be negative
                     loops.instances(head, share)
 
-    loops.downwards(give)
+    loops.cells_in_order(give, upwards=False)
 
 
 def _count(layout: Layout, code: Code, f: Ref, share: Name) -> None:

@@ -114,7 +114,7 @@ class TorchEngine(SumsInTorch):
         tables = Tables.of(self.cells, weights, lengths, words or {}, sizes or {}, lists or {})
         traced = any(map(is_traced, [*weights.values(), *(words or {}).values(), lengths]))
         filler = Filler(tables, Logarithms(looks=not traced), self._chains(lists or {}))
-        found = filler.fill_point_by_point() if self._spans_read_points else filler.fill()
+        found = filler.fill(self._spans_read_points)
         return found.masked_fill(found.detach() == -torch.inf, -torch.inf).to(dtype)  # which has no gradient
 
     def _chains(self, lists: Mapping[str, Tensor]) -> dict[tuple[int, str], int]:

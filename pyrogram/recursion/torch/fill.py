@@ -36,26 +36,14 @@ class Filler:
         self.tables, self.semiring, self.chart, self.chains = tables, semiring, Chart(tables), chains
         self.cells, self.first, self.n = tables.cells, tables.cells.first, tables.n
 
-    def fill(self) -> Tensor:
-        """All cells: spans by width, points, the goal, whose values they are, shape ``(B,)``."""
-        self._kind("span", range(self.n - self.first + 1))
-        self._kind("point", range(self.first, self.n + 1))
-        return self._goal()
+    def fill(self, spans_read_points: bool) -> Tensor:
+        """All cells: spans by width, points, the goal, whose values they are, shape ``(B,)``.
 
-    def fill_point_by_point(self) -> Tensor:
-        """The same where spans read points, a rare case: all spans again for each point, n times as long."""
-        items = [x for x, arity in self.cells.arity.items() if arity == 1 and x in self.cells.domains]
-        points = range(self.first, self.n + 1)
-        known = {name: {j: self.chart.full(name, j) for j in points} for name in items}
-        for last in points:
-            self.chart = Chart(self.tables, {name: dict(x) for name, x in known.items()})
+        :param spans_read_points: a rare case, and n times as long: each time one point more is right.
+        """
+        for _ in range(self.n - self.first + 1 if spans_read_points else 1):
             self._kind("span", range(self.n - self.first + 1))
-            self._kind("point", range(last, last + 1))
-            for name in items:
-                known[name][last] = self.chart.get(name, last)
-        return self._goal()
-
-    def _goal(self) -> Tensor:
+            self._kind("point", range(self.first, self.n + 1))
         self._kind("goal", range(1))
         return self.chart.get(self.cells.goal, 0)[0]
 
