@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from ..code.expressions import Array, Expression, Name, fma, lane, value
 from ..code.statements import Function
-from .driver import INF, LOG_Z
 from .logarithms import gather, log_of_lanes
+from .logs import INF, LOG_Z
 from .replacements import COUNTS
 from .sentence_events import CELL
 from .sentence_layout import ENDS

@@ -22,6 +22,7 @@ from .layout import Layout
 from .logs import (
     CELLS,
     INF,
+    LOG_Z,
     SENTENCES,
     B,
     clear,
@@ -78,7 +79,7 @@ def draw(cells: Cells) -> Function:
     with sentences(code):
         inside(layout, code)
         z = code.set("z", CELLS[layout.item(goal(cells))])
-        code.put(Array("log_z", "real"), B, z)
+        code.put(LOG_Z, B, z)
         with code.when(z > -INF), code.when(z < INF), code.loop("rank", 0, Name("draws", "int")) as rank:
             row = rank * Name("batch", "int") + B
             seed_stream(code, Name("seed", "int"), row)
@@ -86,7 +87,7 @@ def draw(cells: Cells) -> Function:
     own: list[Array | Name] = [
         Name("draws", "int"),
         Name("batch", "int"),
-        Array("log_z", "real"),
+        LOG_Z,
         Name("seed", "int"),
         *WAY_DOWN,
         *trace_parameters(layout),

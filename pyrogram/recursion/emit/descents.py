@@ -26,9 +26,10 @@ from ..rules.language import Ref
 from .agenda import WAY_DOWN
 from .arithmetic import LOGS
 from .derivations import Descent, choose_first, choose_in_proportion
-from .driver import INF, LOG_Z, Blocks
+from .driver import Blocks
 from .grids import place
 from .instances import Enumeration
+from .logs import INF, LOG_Z
 from .numbers import EXPONENTS, MARKED, Pair
 from .rows import place_chains
 from .traces import trace_parameters, write_weight

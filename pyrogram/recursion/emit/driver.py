@@ -12,7 +12,6 @@ from ..code.expressions import (
     Array,
     Expression,
     Name,
-    Number,
     equal,
     exponent_of,
     fill,
@@ -23,7 +22,6 @@ from ..code.expressions import (
     power_of_two,
     real,
     select,
-    take,
     total_of,
     value,
     with_lane,
@@ -39,25 +37,15 @@ from .grids import Sums
 from .inside import Inside
 from .layout import Layout
 from .limits import GOAL, ITEM, Extremes, FactorCounts, items_and_weights, set_limits
+from .logs import INF, LOG_Z, SENTENCES, blocks
 from .numbers import EXPONENTS, MANTISSAS, MARKED, Numbers, PairNumbers, Range, log2_of
 from .outside import Outside
 from .powers import DRIFT, Powers
 from .sentence_layout import SentenceLayout
 from .weights import GAUGE, MEMORY, NUMBERS, WeightCells
 
-INF = Number(math.inf, "real")
-LOG_Z = Array("log_z", "real")
 _WEIGHT = Extremes("weight")
 _NUMBER = Extremes("number")  # that all sentences share
-BLOCKS: list[Array | Name] = [
-    Array("lengths", "int"),
-    Array("order", "int"),
-    Name("count", "int"),
-    Name("parts", "int"),
-    Array("turns", "int"),
-    STARTS,
-]
-"""Parameters of functions that go through blocks of sentences."""
 
 
 def products_of(recursion: Recursion, layout: Layout) -> Products:
@@ -81,7 +69,7 @@ class Blocks:
     areas = 1
     """How often there is a place for every cell."""
     memory: Sequence[Array] = [MEMORY, MANTISSAS, EXPONENTS]
-    through: Sequence[Array | Name] = BLOCKS
+    through: Sequence[Array | Name] = [*SENTENCES, STARTS]
     elements_type: type[Elements] = Elements
 
     def __init__(
@@ -195,22 +183,16 @@ class Blocks:
 
     @contextmanager
     def blocks(self) -> Iterator[None]:
-        """All blocks of the parts that this thread takes: part p has blocks p, p + parts, ..."""
-        code, parts, order = self.code, Name("parts", "int"), Array("order", "int")
+        """All blocks of the parts that this thread takes."""
+        code, order = self.code, Array("order", "int")
         self.elements.tables.place(code)
         self._begin()
-        part = code.set("part", take(Array("turns", "int")))
-        with code.loop_while(part < parts):
-            block = code.set("block", part)
-            with code.loop_while(block * self.lanes < Name("count", "int")):
-                begin = code.set("begin.of", block * self.lanes)
-                here = code.set("here", least(self.lanes, Name("count", "int") - begin))
-                code.set("n", Array("lengths", "int")[order[begin]])
-                shortest = code.set("shortest", Array("lengths", "int")[order[begin + here - 1]])
-                self.look_at_lengths(here, shortest)
-                yield
-                code.set("block", block + parts)
-            code.set("part", take(Array("turns", "int")))
+        with blocks(code, self.lanes) as begin:
+            here = code.set("here", least(self.lanes, Name("count", "int") - begin))
+            code.set("n", Array("lengths", "int")[order[begin]])
+            shortest = code.set("shortest", Array("lengths", "int")[order[begin + here - 1]])
+            self.look_at_lengths(here, shortest)
+            yield
 
     def look_at_lengths(self, here: Expression, shortest: Expression) -> None:
         """Whether every lane has a sentence, and whether all of them have one length, too.

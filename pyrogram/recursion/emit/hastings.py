@@ -18,9 +18,9 @@ from ..code.statements import Function
 from ..rules.language import Ref
 from .agenda import WAY_DOWN
 from .descents import Draws
-from .driver import LOG_Z
 from .exponentials import exp_of_lanes
 from .logarithms import log_of_lanes
+from .logs import LOG_Z
 from .replacements import (
     ENTRIES,
     LOG_Q,

@@ -21,6 +21,7 @@ from .instances import Enumeration
 from .layout import Layout
 
 INF = Number(math.inf, "real")
+LOG_Z = Array("log_z", "real")
 CELLS = Array("chart", "real")  # values of items
 GIVEN = Array("given", "real")  # posteriors of items
 B, N = Name("b", "int"), Name("n", "int")
@@ -36,11 +37,11 @@ def log_counts(cells: Cells) -> Function:
     with sentences(code):
         inside(layout, code)
         z = code.set("z", CELLS[layout.item(goal(cells))])
-        code.put(Array("log_z", "real"), B, z)
+        code.put(LOG_Z, B, z)
         with code.when(Name("with_counts", "int") > 0), code.when(z > -INF), code.when(z < INF):
             posteriors(layout, code, Array("scale", "real")[B], lambda f, share: _count(layout, code, f, share))
     outputs = [p for w in layout.weights for p in w.parameters("out", "element", "part", "b")]
-    own: list[Array | Name] = [Array("log_z", "real"), Name("with_counts", "int"), Array("scale", "real"), GIVEN]
+    own: list[Array | Name] = [LOG_Z, Name("with_counts", "int"), Array("scale", "real"), GIVEN]
     return Function("log_counts", [*layout.parameters(), *SENTENCES, CELLS, *own, *outputs], code.body)
 
 
@@ -159,16 +160,23 @@ SENTENCES: list[Array | Name] = [
 
 @contextmanager
 def sentences(code: Code) -> Iterator[None]:
-    """All sentences of the parts that this thread takes: part p has those in places p, p + parts, ... of the order."""
+    """All sentences of the parts that this thread takes."""
+    with blocks(code, 1) as place:
+        b = code.set("b", Array("order", "int")[place])
+        code.set("n", Array("lengths", "int")[b])
+        yield
+
+
+@contextmanager
+def blocks(code: Code, lanes: int) -> Iterator[Expression]:
+    """All blocks of the parts that this thread takes: part p has blocks p, p + parts, ...; where each begins."""
     parts = Name("parts", "int")
     part = code.set("part", take(Array("turns", "int")))
     with code.loop_while(part < parts):
-        place = code.set("place.of", part)
-        with code.loop_while(place < Name("count", "int")):
-            b = code.set("b", Array("order", "int")[place])
-            code.set("n", Array("lengths", "int")[b])
-            yield
-            code.set("place.of", place + parts)
+        block = code.set("block", part)
+        with code.loop_while(block * lanes < Name("count", "int")):
+            yield code.set("begin.of", block * lanes)
+            code.set("block", block + parts)
         code.set("part", take(Array("turns", "int")))
 
 

@@ -31,9 +31,10 @@ from ..code.expressions import (
 )
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
-from .driver import LOG_Z, Blocks
+from .driver import Blocks
 from .elements import STARTS
 from .logarithms import gather
+from .logs import LOG_Z
 from .replacements import ALPHA, COUNTS
 from .sentence_events import CELL
 from .sentence_layout import ENDS, SentenceLayout

@@ -28,11 +28,12 @@ from ..rules.language import Ref, Size
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
 from .descents import BestDerivation, IndependentDraws
-from .driver import LOG_Z, Blocks, LogCounts
+from .driver import Blocks, LogCounts
 from .elements import Elements
 from .grids import TILE
 from .layout import Layout
 from .logarithms import log_of_lanes
+from .logs import LOG_Z
 from .numbers import MARKED
 from .tables import Side, Tables
 from .weights import WeightCells

@@ -29,13 +29,21 @@ def trace_parameters(layout: Layout, rows: str = "trace") -> list[Array | Name]:
     return found
 
 
-def trace_values(layout: Layout, trace: Trace, shape: tuple[int, ...], rows: str = "trace") -> dict[str, Any]:
-    """The parameters; rows of -1 of this shape are to be written into."""
-    values: dict[str, Any] = {rows: np.full(shape, -1, np.int64), f"{rows}_width": shape[-1]}
+def trace_values(layout: Layout, trace: Trace, table: Any, rows: str = "trace") -> dict[str, Any]:
+    """The parameters.
+
+    :param table: of whole numbers, -1, in an array or a tensor; its rows are written into.
+    """
+    values: dict[str, Any] = {rows: table, f"{rows}_width": table.shape[-1]}
     for w in layout.weights:
         first, *strides = trace.get(w.name, (-1, *(0,) * w.num_axes))
         values |= {f"{rows}.{w.name}": first} | {f"{rows}.{w.name}.{axis}": s for axis, s in enumerate(strides)}
     return values
+
+
+def no_rows(*shape: int) -> Any:
+    """An array to write into."""
+    return np.full(shape, -1, np.int64)
 
 
 def write_positions(layout: Layout, code: Code, ref: Ref) -> None:

@@ -22,7 +22,7 @@ from ..emit import threads
 from ..emit.agenda import size_of_agenda
 from ..emit.layout import Layout
 from ..emit.rows import chains_of
-from ..emit.traces import Trace, trace_parameters
+from ..emit.traces import Trace, trace_values
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
 from .functions import compiled, compiled_kernels
@@ -113,7 +113,7 @@ class DeviceEngine:
         batch = self._batch(inputs)
         log_z = torch.empty(B, dtype=torch.float64, device=device)
         found = torch.full((number, B, width), -1, dtype=torch.long, device=device)
-        values = batch.values | {"log_z": log_z} | self._traced(trace, found)
+        values = batch.values | {"log_z": log_z} | trace_values(self.layout, trace, found)
         self._launch("draw", batch, values | {"draws": number, "seed": seed, "batch": B})
         return batch.back(log_z), batch.back(found.movedim(1, -1)).transpose(0, 1)
 
@@ -123,7 +123,8 @@ class DeviceEngine:
         batch = self._batch(inputs, raised=False)
         scores = torch.empty(B, dtype=torch.float64, device=device)
         found = torch.full((B, width), -1, dtype=torch.long, device=device)
-        self._launch("best", batch, batch.values | self._traced(trace, found) | {"scores": scores, "batch": B})
+        values = batch.values | trace_values(self.layout, trace, found)
+        self._launch("best", batch, values | {"scores": scores, "batch": B})
         return batch.back(scores), batch.back(found.movedim(0, -1))
 
     # ------------------------------------------------------------------ parameters
@@ -162,16 +163,6 @@ class DeviceEngine:
             bounds += [size - last for size, last in zip(shape, w.last, strict=True)]
         bounds += [rows.shape[1] + 1 for rows in inputs.words.values()]
         return min(bounds) if bounds else int(inputs.lengths.max()) + 1
-
-    def _traced(self, trace: Trace, found: Tensor) -> Values:
-        """Parameters of what writes derivations into rows; elements of no table but those of ``trace`` are written."""
-        values: Values = {p.name: 0 for p in trace_parameters(self.layout)}
-        values |= {"trace": found, "trace_width": found.shape[-1]}
-        for w in self.layout.weights:
-            first, *strides = trace.get(w.name, (-1,))
-            values[f"trace.{w.name}"] = first
-            values |= {f"trace.{w.name}.{axis}": s for axis, s in enumerate(strides)}
-        return values
 
     # ------------------------------------------------------------------ kernels
 

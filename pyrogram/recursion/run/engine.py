@@ -22,7 +22,7 @@ from ..emit.inputs import PARTS, Inputs, strided
 from ..emit.layout import Layout
 from ..emit.rows import chains_of
 from ..emit.tables import Tables
-from ..emit.traces import Trace, trace_values
+from ..emit.traces import Trace, no_rows, trace_values
 from ..rules.cells import CellClass, Cells, Term, symbols_in
 from ..rules.language import InvalidRecursion, Ref, Size, Word, _positions
 from ..rules.lowering import lower, may_be_here
@@ -166,14 +166,14 @@ class LanesEngine:
         B, n, number = len(inputs.lengths), inputs.pitch - 1, rows[0]
         log_z = np.empty(B)
         own = {"log_z": log_z, "draws": number, "seed": seed, "batch": B}
-        own |= trace_values(self.layout, trace, (number, B, rows[1]))
+        own |= trace_values(self.layout, trace, no_rows(number, B, rows[1]))
         self._run("draw", inputs, order, own, {}, self._alone(inputs, order), 2.0 * n**3 + 1000.0 * number * n)
         return log_z, own["trace"]
 
     def best(self, inputs: Inputs, order: Numbers, trace: Trace, width: int) -> tuple[Numbers, Numbers]:
         """The log weight of the best derivation, shape ``(B,)``, and the weights in it, shape ``(B, width)``."""
         B, n = len(inputs.lengths), inputs.pitch - 1
-        own = {"scores": np.empty(B), "batch": B} | trace_values(self.layout, trace, (B, width))
+        own = {"scores": np.empty(B), "batch": B} | trace_values(self.layout, trace, no_rows(B, width))
         self._run("best", inputs, order, own, {}, self._alone(inputs, order), 2.0 * n**3 + 1000.0 * n)
         return own["scores"], own["trace"]
 

@@ -16,7 +16,7 @@ from ..emit.agenda import size_of_agenda
 from ..emit.inputs import PARTS, Inputs, Numbers, strided
 from ..emit.layout import Layout
 from ..emit.rows import chains_of
-from ..emit.traces import Trace, trace_values
+from ..emit.traces import Trace, no_rows, trace_values
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
 from .checks import Checks
@@ -74,7 +74,7 @@ class ScalarEngine:
         :param trace: numbers of the elements of tables, see :mod:`~pyrogram.recursion.emit.traces`.
         """
         B = len(inputs.lengths)
-        values = {"k": k, "scores": np.empty((k, B))} | trace_values(self.layout, trace, (k, B, width))
+        values = {"k": k, "scores": np.empty((k, B))} | trace_values(self.layout, trace, no_rows(k, B, width))
         self._run("best", inputs, values, ["chart"], each=k)
         return values["scores"], values["trace"]
 
@@ -87,7 +87,7 @@ class ScalarEngine:
             by; of several, by the sum.
         """
         B = len(inputs.lengths)
-        values = {"scores": np.empty(B)} | trace_values(self.layout, trace, (B, width))
+        values = {"scores": np.empty(B)} | trace_values(self.layout, trace, no_rows(B, width))
         for name, table in worth.items():
             values |= strided(f"worth.{name}", table, ("b", *range(table.ndim - 1))) | {f"worth.{name}": table}
         self._run("most_expected", inputs, values, ["chart", "given", "gains"])
@@ -97,7 +97,7 @@ class ScalarEngine:
         """Log Z, shape ``(B,)``, and the weights in drawn derivations, ``(number, B, width)``; see :meth:`best`."""
         B = len(inputs.lengths)
         values = {"draws": number, "seed": seed, "log_z": np.empty(B)}
-        values |= trace_values(self.layout, trace, (number, B, width))
+        values |= trace_values(self.layout, trace, no_rows(number, B, width))
         self._run("draw", inputs, values, ["chart"])
         return values["log_z"], values["trace"]
 

@@ -21,7 +21,7 @@ from ..emit.layout import Layout
 from ..emit.rows import chains_of
 from ..emit.sentence_events import CELL, FewEvents, SentenceEvents, repeated_tables
 from ..emit.sweeps import Weighing
-from ..emit.traces import trace_values
+from ..emit.traces import no_rows, trace_values
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
 from .engine import LONG, as_long_as, lines_of
@@ -190,7 +190,7 @@ class SweepEngine:
         width = max(1, self.events.words.shape[1]) if positions else 0
         values |= {
             "rows": rows,
-            "trace": np.full((size, rows.shape[1]), -1, np.int64),
+            "trace": no_rows(size, rows.shape[1]),
             "trace_width": rows.shape[1],
             "multinomials": self.multinomials,
             "accepted": np.zeros(N, np.int64),
@@ -198,7 +198,7 @@ class SweepEngine:
             "log_u": np.zeros(size),
             "power": 1 / temperature,
             "seed": seed,
-        } | trace_values(self._layout, positions, (N, width), "positions")
+        } | trace_values(self._layout, positions, no_rows(N, width), "positions")
         if self._renumbered is not None:
             values |= {"entries": self._renumbered, "events": self.events.places}
         self._run("hastings", values, order, size)
