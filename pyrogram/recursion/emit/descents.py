@@ -87,7 +87,7 @@ class Descents(Blocks):
             return found
         amount, sums = code.set("amount", found), self.sums_of(self.pairs)
         with code.when(MARKED > 0), code.apart(amount.name):
-            head = next(h.ref for c in self.elements.cells.classes for h in c.heads if any(t is term for t in h.terms))
+            head = next(h.ref for _, h, t in self.elements.cells.terms if t is term)
             item = tables.item(head).index({}) if head.positions else None
             code.set(amount.name, self.in_units_of(item, (sums.value(grid, {}) for grid in grids)))
         return code.let(amount)

@@ -176,9 +176,8 @@ class Blocks:
     def factor_counts(self) -> FactorCounts:
         """The products of which the chart is made."""
         found: dict[bool, set[tuple[int, int]]] = {True: set(), False: set()}
-        for c in self.elements.cells.classes:
-            for factors in (t.all_factors for h in c.heads for t in h.terms):
-                found[c.kind == "goal"].add(items_and_weights(factors))
+        for cell, _, term in self.elements.cells.terms:
+            found[cell.kind == "goal"].add(items_and_weights(term.all_factors))
         return FactorCounts(frozenset(found[True]), frozenset(found[False]))
 
     @contextmanager

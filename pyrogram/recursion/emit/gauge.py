@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..rules.bounds import Bounds
@@ -53,27 +53,24 @@ def rules_of_words(cells: Cells) -> frozenset[int] | None:
     of a sentence of one word the goal itself, ``Z[()] += word[A, w[1]] * (n <= 1)``.
     """
     spans = sorted({h.ref.table for c in cells.of("span") for h in c.heads})
-    terms = [(c, h.ref, t) for c in cells.classes for h in c.heads for t in h.terms]
     for values in itertools.product((1, 0), repeat=len(spans)):
-        found = _bringing(cells, terms, dict(zip(spans, values, strict=True)))
+        found = _bringing(cells, dict(zip(spans, values, strict=True)))
         if found is not None:
             return found
     return None
 
 
-def _bringing(
-    cells: Cells, terms: Iterable[tuple[CellClass, Ref, Term]], offsets: dict[str, int]
-) -> frozenset[int] | None:
+def _bringing(cells: Cells, offsets: dict[str, int]) -> frozenset[int] | None:
     """
     :param offsets: a, by item.
     """
     found, first = set(), Position("", 1)
-    for cell, head, term in terms:
+    for cell, head, term in cells.terms:
         given = constraints(term.rule, cells.first, cells.domains)
         assert given is not None
         bounds = Bounds([*term.rule.positions, "i", "j"], given)
         if cell.kind == "span":
-            start, end = Position("i", offsets[head.table]), Position("j")
+            start, end = Position("i", offsets[head.ref.table]), Position("j")
         else:
             start, end = first, Position("n" if cell.kind == "goal" else "j")
         parts = [_words_of(f, first, offsets) for f in term.rule.items]

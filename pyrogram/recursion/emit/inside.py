@@ -11,7 +11,7 @@ from ..code.expressions import Expression, Name, any_lane, fill, greatest, least
 from ..code.statements import Code
 from ..rules.cells import CellClass, Head, Term, symbols_in
 from ..rules.language import Ref, Variable
-from ..rules.lowering import may_be_here
+from ..rules.lowering import items_here
 from .grids import Factor, Grid, Held, Known, Sums
 from .instances import the_cell
 from .limits import ITEM
@@ -62,15 +62,14 @@ class Pass:
             with self.code.when(any_lane(here)):
                 yield here
 
-    def reads_own_rows(self, cell: CellClass, head: Head, term: Term) -> bool:
+    def reads_own_rows(self, cell: CellClass, term: Term) -> bool:
         """Whether rows of a list read what earlier rows have added to at the same cell."""
-        same = [f for f in term.rule.items if f.table == head.ref.table and cell.kind != "goal"]
-        return any(may_be_here(cell, term.rule, f, self.first, self.cells.domains) for f in same)
+        return bool(items_here(cell, term.rule, self.first, self.cells.domains))
 
     @contextmanager
     def own_rows(self, cell: CellClass, head: Head, backwards: bool) -> Iterator[tuple[list[Variable], list[Term]]]:
         """A loop over the rows of a list, and the terms that read what earlier rows have added to."""
-        terms = [t for t in head.terms if self.reads_own_rows(cell, head, t)]
+        terms = [t for t in head.terms if self.reads_own_rows(cell, t)]
         rows = list(self.tables.item(head.ref).rows) if terms else []
         with ExitStack() as stack:
             for row in rows:
@@ -182,7 +181,7 @@ class Inside(Pass):
                 self.sums.clear(self.tables.whole(head.ref))
                 written.add(table)
             for term in head.terms:
-                if not self.reads_own_rows(cell, head, term):
+                if not self.reads_own_rows(cell, term):
                     with self.sums.where(term.guard):
                         self._term(cell, head, term, grid, add=table in written)
                     written.add(table)

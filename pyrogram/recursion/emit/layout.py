@@ -73,8 +73,7 @@ class Layout:
     @cached_property
     def weights(self) -> list[WeightTable]:
         cells = self.cells
-        rules = [term.rule for cell in cells.classes for head in cell.heads for term in head.terms]
-        last = last_read(rules, cells.first, cells.domains)
+        last = last_read([term.rule for _, _, term in cells.terms], cells.first, cells.domains)
         found = []
         for name, table in cells.recursion.tables.items():
             if not table.is_item and name in cells.arity:

@@ -153,7 +153,7 @@ class Outside(Pass):
                         self._open_rows(term, adjoint, rows)
             for term in reversed(head.terms):
                 with self.sums.where(term.guard):
-                    if not self.reads_own_rows(cell, head, term):
+                    if not self.reads_own_rows(cell, term):
                         self._open(cell, head, term, adjoint)
                     if not self._is_late(cell, term):
                         self._count(cell, head, term, ())

@@ -64,7 +64,7 @@ class Tables:
     PAIRS: ClassVar[bool] = True  # whether two columns may be filled in one loop
 
     def __post_init__(self) -> None:
-        terms = [t for c in self.cells.classes for h in c.heads for t in h.terms]
+        terms = [t for _, _, t in self.cells.terms]
         found = dict.fromkeys(weight_cells(f) for t in terms for f in t.all_factors if not f.is_item)
         self.weights: list[WeightCells] = list(found)
         self.numbers = [w for w in self.weights if self.is_number(w)]
@@ -94,21 +94,20 @@ class Tables:
     def _is_unique(self, w: WeightCells) -> bool:
         """See :attr:`unique`; of one table."""
         found: list[Bounds] = []
-        for cell in self.cells.classes:
-            for term in (t for h in cell.heads for t in h.terms):
-                for f in (f for f in term.all_factors if not f.is_item and weight_cells(f) == w):
-                    is_outer = f in term.factors
-                    loops = () if is_outer else term.loops
-                    names = {*(x.name for x in cell.positions), *(x.name for x in loops)}
-                    planned = self.plan is not None and cell.kind == "span" and cell.width is None
-                    if not planned or not self.is_counted(w) or not names <= {x.name for x in axes(f)}:
-                        return False
-                    # A factor of a sum is evaluated wherever its cells are, and be the sum empty.
-                    limits = cell.limits(self.cells.first) if is_outer else None
-                    bounds = axis_bounds(self.cells, term, f, limits).of_any_length()
-                    if any(bounds.meets(other) for other in found):
-                        return False
-                    found.append(bounds)
+        for cell, _, term in self.cells.terms:
+            for f in (f for f in term.all_factors if not f.is_item and weight_cells(f) == w):
+                is_outer = f in term.factors
+                loops = () if is_outer else term.loops
+                names = {*(x.name for x in cell.positions), *(x.name for x in loops)}
+                planned = self.plan is not None and cell.kind == "span" and cell.width is None
+                if not planned or not self.is_counted(w) or not names <= {x.name for x in axes(f)}:
+                    return False
+                # A factor of a sum is evaluated wherever its cells are, and be the sum empty.
+                limits = cell.limits(self.cells.first) if is_outer else None
+                bounds = axis_bounds(self.cells, term, f, limits).of_any_length()
+                if any(bounds.meets(other) for other in found):
+                    return False
+                found.append(bounds)
         return True
 
     def sides_of(self, table: str) -> tuple[Side, ...]:

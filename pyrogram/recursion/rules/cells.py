@@ -164,6 +164,10 @@ class Cells:
     def goal(self) -> str:
         return self.recursion.goal
 
+    @property
+    def terms(self) -> list[tuple[CellClass, Head, Term]]:
+        return [(c, h, t) for c in self.classes for h in c.heads for t in h.terms]
+
     def num_symbols(self, item: str, sizes: Mapping[str, int]) -> int:
         """How many elements an item has at its positions.
 

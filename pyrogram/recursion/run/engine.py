@@ -25,7 +25,7 @@ from ..emit.tables import Tables
 from ..emit.traces import Trace, no_rows, trace_values
 from ..rules.cells import CellClass, Cells, Term, symbols_in
 from ..rules.language import InvalidRecursion, Ref, Size, Word, _positions
-from ..rules.lowering import lower, may_be_here
+from ..rules.lowering import items_here, lower
 from ..rules.recursions import Recursion
 from .checks import Checks
 from .functions import compiled
@@ -249,13 +249,11 @@ class LanesEngine:
     def _sums(self) -> list[tuple[tuple[Size, ...], int]]:
         """Of every sum of products its symbols, and how many positions its terms have."""
         found = []
-        for cell in self.cells.classes:
-            cells = max(0, len(cell.positions) - (cell.width is not None))
-            for term in (t for h in cell.heads for t in h.terms):
-                inner = term.inner
-                if inner is not None:
-                    found.append((tuple(x.size for x in (*inner.free, *inner.symbols)), cells + len(inner.loops)))
-                found.append((tuple(x.size for x in symbols_in(term.factors)), cells))
+        for cell, _, term in self.cells.terms:
+            cells, inner = max(0, len(cell.positions) - (cell.width is not None)), term.inner
+            if inner is not None:
+                found.append((tuple(x.size for x in (*inner.free, *inner.symbols)), cells + len(inner.loops)))
+            found.append((tuple(x.size for x in symbols_in(term.factors)), cells))
         return found
 
     def _operations(self, n: int, sizes: Mapping[str, int]) -> float:
@@ -400,7 +398,7 @@ def fits_lanes(recursion: Recursion) -> bool:
         cells = lower(recursion, widen=True)
     except InvalidRecursion:
         return False
-    return all(_fits(cells, c, h.ref, t) for c in cells.classes for h in c.heads for t in h.terms)
+    return all(_fits(cells, cell, head.ref, term) for cell, head, term in cells.terms)
 
 
 def _fits(cells: Cells, cell: CellClass, head: Ref, term: Term) -> bool:
@@ -415,6 +413,4 @@ def _fits(cells: Cells, cell: CellClass, head: Ref, term: Term) -> bool:
     used += [x.name for loop in term.loops for x in (*loop.low, *loop.high)]
     if "n" in used:
         return False
-    same = [f for f in term.rule.items if f.table == head.table]
-    reads_own = any(may_be_here(cell, term.rule, f, cells.first, cells.domains) for f in same)
-    return not (reads_own and term.inner is not None)
+    return term.inner is None or not items_here(cell, term.rule, cells.first, cells.domains)

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from ..rules.cells import CellClass, Cells, Head, Inner, Kind, Term
 from ..rules.language import Entry, InvalidRecursion, Position, Ref, Variable, Word
-from ..rules.lowering import may_be_here
+from ..rules.lowering import items_here
 from .chart import Chart
 from .semirings import Logarithms, Part
 from .tables import Grid, Tables, align, variables_of, where
@@ -174,9 +174,9 @@ def reads_itself(cells: Cells, cell: CellClass, head: Ref, term: Term) -> list[t
     """
     rows = {x.row for x in head.symbols if isinstance(x, Entry)}
     found = []
-    for f in term.all_factors:
+    for f in items_here(cell, term.rule, cells.first, cells.domains):
         shared = [x.row for x in f.symbols if isinstance(x, Entry) and x.row in rows]
-        if f.table == head.table and shared and may_be_here(cell, term.rule, f, cells.first, cells.domains):
+        if shared:
             found.append((f, shared[0]))
     return found
 
