@@ -128,3 +128,14 @@ def test_every_public_method_has_a_docstring() -> None:
 def test_make_docs_writes_the_page() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert "\ndocs: $(READY)\n\t$(BIN)/python docs/make_api.py\n\t$(BIN)/python docs/make_matrix.py\n" in makefile
+
+
+def test_a_public_class_has_its_name_alone() -> None:
+    """One name for one thing; a reference in a docstring, too, would not know which is meant."""
+    owners: dict[str, set[type]] = {}
+    for package in sorted(PUBLIC_PACKAGES):
+        module = importlib.import_module(f"pyrogram.{package}")
+        for name in module.__all__:
+            if inspect.isclass(value := getattr(module, name)):
+                owners.setdefault(name, set()).add(value)
+    assert not {name: classes for name, classes in owners.items() if len(classes) > 1}

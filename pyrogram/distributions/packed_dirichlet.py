@@ -66,7 +66,7 @@ class PackedDirichlet(TorchDistribution):
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         """Draws with a gradient, shape ``(*sample_shape, *batch_shape, R)``; never zero, however small the α.
 
-        Gamma(α) is Gamma(α + 1) times a uniform number to the power of 1 / α, which in logarithms cannot underflow.
+        Gamma(α) is Gamma(α + 1) times a uniform number to the power of 1 / α, whose logarithm is finite.
         """
         alpha = self.concentration.expand(self._extended_shape(torch.Size(sample_shape)))
         tiny = torch.finfo(alpha.dtype).tiny

@@ -28,6 +28,7 @@ from pyrogram.folding import leaves as leaves_of
 from pyrogram.grammar import Grammar, PackedBlock, TooLong, Weights, checked_inputs
 from pyrogram.operators import constant
 from pyrogram.printable import plural, quoted
+from pyrogram.recursion.run.sweep_engine import SentenceTable
 from pyrogram.sentences import Factors, Sentences, words_of
 
 from . import cfg_sources
@@ -361,9 +362,10 @@ class CFG(Grammar):
         others = np.concatenate([np.arange(R), [ONE, NEVER]])  # of R and R + 1, which are no rules
         # The events, and one more of weight one, come before the tables of the program.
         tables = {name: others[events] for name, events in {BLOCK: np.arange(R + 1), **batch.kinds.events}.items()}
+        has_spans = bool(sentences.factors) and batch.form.has_x
         return Plan(
             *(Rules(self), sentences, program, batch.sizes, EventMap(self.blocks, tables), batch.lists),
-            given={"bonus.X": np.exp(batch.allowed)} if sentences.factors and batch.form.has_x else {},
+            given={"bonus.X": SentenceTable.of(np.exp(batch.allowed))} if has_spans else {},
             located=located,
             sums=batch.sums.program,
         )

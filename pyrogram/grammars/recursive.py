@@ -27,6 +27,7 @@ from pyrogram.recursion.rules.placed import placed
 from pyrogram.recursion.rules.recursions import Recursion
 from pyrogram.recursion.rules.traces import Traces
 from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram, factors_of, fits_compiled
+from pyrogram.recursion.run.sweep_engine import SentenceTable
 from pyrogram.sentences import Sentences, Structure, words_of
 
 from .recursive_collapsed import Plan, kept_numbers, numbers_of, sweeps
@@ -332,12 +333,12 @@ class RecursiveGrammar(Grammar):
         plain = all(type(block) is Block for block in self.blocks.values())
         if factors is None or not plain or not program.program.in_many:
             return None
-        tables = {bonus_name(name): numbers for name, numbers in factors.items()}
+        tables = {bonus_name(name): table for name, table in factors.items()}
         for place in self._sums.places:
             scores = factors_of(place.scores(words, fitted.sizes, torch.float64))
             if scores is None:
                 return None
-            tables[place.name] = scores
+            tables[place.name] = SentenceTable.of(scores)
         return Plan(
             *(self.structure, sentences, program.program, fitted.sizes, self.events, fitted.lists),
             given=tables,

@@ -30,7 +30,7 @@ from pyrogram.recursion.emit.inputs import Numbers
 from pyrogram.recursion.emit.sentence_events import CELL
 from pyrogram.recursion.run.on_tensors import factors_of
 from pyrogram.recursion.run.program import Program, longest_first
-from pyrogram.recursion.run.sweep_engine import UNCOUNTED, Corpus, SweepEngine
+from pyrogram.recursion.run.sweep_engine import UNCOUNTED, Corpus, SentenceTable, SweepEngine
 from pyrogram.sentences import Factors, Sentences, Structure
 
 _AT_ONCE = 2**10  # sentences whose factors are made at a time
@@ -58,7 +58,7 @@ class Plan:
     sizes: Mapping[str, int]
     events: EventMap
     lists: Mapping[str, Any] = field(default_factory=dict)
-    given: Mapping[str, Any] = field(default_factory=dict)
+    given: Mapping[str, SentenceTable] = field(default_factory=dict)
     located: Mapping[str, Any] = field(default_factory=dict)
     sources: EventMap | None = None
     nats: Any = None
@@ -109,27 +109,30 @@ def kept_numbers(factors: Mapping[str, Tensor], name: str, dtype: torch.dtype) -
 
 def numbers_of(
     sentences: Sentences, tables: Callable[[Mapping[str, Tensor]], Mapping[str, Tensor]]
-) -> dict[str, Numbers] | None:
+) -> dict[str, SentenceTable] | None:
     """Factors of parts as compiled sweeps take them, by table; none, if nothing is known.
 
-    They are made for a few sentences at a time: their logarithms would take as much memory again.
+    They are made for a few sentences at a time: their logarithms would take as much memory again. Sentences of which
+    nothing is known share a row of ones.
 
     :param tables: from factors by name to those of a program's tables, shape ``(N, n + 1, ...)``, in logarithms.
     :returns: None, if some are not in the range of floating point.
     """
     factors: dict[str, Numbers] = {}
     if sentences.structure is None:
-        return factors
-    for start in range(0, len(sentences), _AT_ONCE):
-        chunk = sentences[start : start + _AT_ONCE]
-        for name, table in tables(sentences.structure.factors(chunk)).items():
+        return {}
+    informed = sentences.is_informed.nonzero()[:, 0]
+    row = np.zeros(len(sentences), np.int64)
+    row[informed.numpy()] = np.arange(1, 1 + len(informed))
+    for chunk in informed.split(_AT_ONCE) if len(informed) else [informed]:
+        for name, table in tables(sentences.structure.factors(sentences[chunk])).items():
             numbers = factors_of(table)
             if numbers is None:
                 return None
             if name not in factors:
-                factors[name] = np.empty((len(sentences), *numbers.shape[1:]))
-            factors[name][start : start + len(numbers)] = numbers
-    return factors
+                factors[name] = np.ones((1 + len(informed), *numbers.shape[1:]))
+            factors[name][row[chunk.numpy()]] = numbers
+    return {name: SentenceTable(rows, row) for name, rows in factors.items()}
 
 
 class RecursiveUpdates(CollapsedUpdates):
@@ -161,7 +164,15 @@ class RecursiveUpdates(CollapsedUpdates):
         self._engine = SweepEngine(plan.program.recursion, corpus, sums)
         self._events = self._engine.events
         self.num_own = len(self._events.places)
-        self._num_multinomials = [int(multinomials_of({n: b}).max()) + 1 for n, b in self.blocks.items()]
+        #: By block, the numbers of its events and of its multinomials. Two more are padding and nothing.
+        self._numbers: dict[str, tuple[slice, slice]] = {}
+        first = self._size
+        for name, event in first_events(self.blocks).items():
+            block = self.blocks[name]
+            end = first + int(multinomials_of({name: block}).max()) + 1
+            self._numbers[name] = slice(event, event + block.shape.numel()), slice(first, end)
+            first = end
+        self._num_numbers = first + 2
         is_whole = self.sentences.is_whole
         self._known = is_whole.nonzero()[:, 0] if self.knows_derivations else self.words.new_zeros(0)
 
@@ -223,7 +234,7 @@ class RecursiveUpdates(CollapsedUpdates):
     def expected_counts(self, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, SentenceCounts]:
         check_weights(weights, self.blocks)
         zeros = {n: torch.zeros(b.shape, dtype=torch.float64) for n, b in self.blocks.items()}
-        values = torch.zeros(len(self._engine.places), dtype=torch.float64)
+        values = torch.from_numpy(np.zeros(len(self._engine.places)))  # which takes no memory until it is written
         fixed = CorpusCounts(zeros, {}, {n: weights[n].to(torch.float64) for n in self.blocks})
         order = torch.from_numpy(longest_first(self._events.lengths))  # so blocks have few empty places
         log_z, entropies, counts = self._sweep(fixed, values, order, CELL)
@@ -285,11 +296,6 @@ class RecursiveUpdates(CollapsedUpdates):
 
     def _places(self, sentence: int) -> Tensor:
         return torch.from_numpy(self._engine.places[self._own(sentence)]).long()
-
-    @property
-    def _num_numbers(self) -> int:
-        """Of events, multinomials, padding and nothing."""
-        return int(self._size) + sum(self._num_multinomials) + 2
 
     def _check_sentence_counts(self, sentence_counts: SentenceCounts) -> None:
         check_sentence_counts(sentence_counts, len(self._engine.places))
@@ -386,19 +392,15 @@ class RecursiveUpdates(CollapsedUpdates):
         """Numbers of f and of α; where weights are given, they stand in place of α, and f is minus infinity."""
         counts, alpha = self._table(corpus.counts), self._table({**corpus.concentration, **corpus.weights})
         counts[-2], alpha[-2] = UNCOUNTED, 1.0  # of the padding, its own multinomial: its weight is one
-        first = self._size
-        for (name, start), size in zip(first_events(self.blocks).items(), self._num_multinomials, strict=True):
-            events = slice(start, start + self.blocks[name].shape.numel())
-            sums = slice(first, first + size)
-            if name in corpus.weights:
-                counts[events], counts[sums], alpha[sums] = UNCOUNTED, UNCOUNTED, 1.0
-            first += size
+        for name in corpus.weights:
+            events, sums = self._numbers[name]
+            counts[events], counts[sums], alpha[sums] = UNCOUNTED, UNCOUNTED, 1.0
         return counts, alpha
 
     def _write(self, counts: Any, corpus: CorpusCounts) -> None:
-        for name, table in self._by_block(torch.from_numpy(counts[: self._size])).items():
-            if name in corpus.concentration:
-                corpus.counts[name].copy_(table.clamp_min(0))
+        for name in corpus.concentration:
+            table = torch.from_numpy(counts[self._numbers[name][0]]).clamp_min(0)
+            corpus.counts[name].copy_(table.view(self.blocks[name].shape))
 
     def _table(self, values: Mapping[str, Tensor]) -> Any:
         """Values of all events, their sums by multinomial, and two zeros."""

@@ -15,9 +15,11 @@ from pyrogram import CFG, DMV, HMM
 from pyrogram.charts import dmv as chart
 from pyrogram.collapsed import CollapsedUpdates, CorpusCounts, parts_of
 from pyrogram.event_map import multinomials_of
+from pyrogram.grammars import recursive_collapsed
 from pyrogram.grammars.recursive_collapsed import RecursiveUpdates
 from pyrogram.infer import CollapsedVB, TreeHastings
 from pyrogram.models.dirichlet import dirichlet
+from pyrogram.recursion.emit import sentence_events
 from pyrogram.recursion.emit.sentence_events import SentenceEvents
 from pyrogram.recursion.rules.lowering import lower
 
@@ -29,11 +31,14 @@ SWEEPS = [("none", 18, 1.0), ("others", 7, 1e-3), ("none", 1, 1.0)]
     ("fixed", "longest", "scale"), [("first", 18, 1e3), *(pytest.param(*x, marks=slow) for x in SWEEPS)]
 )
 @pytest.mark.parametrize("name", cases())
-def test_sweeps_agree_with_plain_torch(name, fixed, longest, scale):
+def test_sweeps_agree_with_plain_torch(name, fixed, longest, scale, monkeypatch):
     """Log Z, entropies and counts under given weights, and after sweeps in batches of several sizes.
 
-    Where there are several blocks, the weights of the first one, or of the others, stay as they are given.
+    Where there are several blocks, the weights of the first one, or of the others, stay as they are given. Numbers and
+    factors of sentences are made for four of them at a time.
     """
+    for module in (recursive_collapsed, sentence_events):
+        monkeypatch.setattr(module, "_AT_ONCE", 4)
     case = Case(name)
     sentences = case.sentences(case.words(21, longest))
     first, *others = case.grammar.blocks
@@ -270,6 +275,13 @@ def test_sentences_have_the_events_of_their_words():
     assert here[26:32].tolist() == [events.num_numbers - 2] * 6  # two times nine and eight events
     assert events.multinomials[here[3]] == events.num_events + 1 + 4 and here[33] == events.num_events + 1 + 4
     assert np.bincount(events.places)[100 + 7 * 200 + 7] == 1
+
+
+def test_sentences_of_which_nothing_is_known_have_one_table_of_factors():
+    words = torch.randint(2, (6, 3))
+    known = torch.tensor([[-1, -1, -1], [2, -1, -1], [-1, -1, -1], [-1, 1, -1], [0, 1, 2], [-1, -1, -1]])
+    (table,) = DMV(2).collapsed_updates(DMV(2).sentences(words, known)).plan.given.values()
+    assert len(table.rows) == 4 and table.row.tolist() == [0, 1, 0, 2, 3, 0] and (table.rows[0] == 1).all()
 
 
 @pytest.mark.parametrize("name", ["DMV", "HMM", "English", "DMV, two, tied"])

@@ -110,7 +110,7 @@ def negative_kl(
 
 @njit(nogil=True)
 def _sum_of_logs(v: Array) -> float:
-    """One logarithm for eight numbers, if their product can be trusted."""
+    """One logarithm for eight numbers, if their product is in the range of floats."""
     total = 0.0
     for begin in range(0, len(v), 8):
         product = 1.0

@@ -4,8 +4,8 @@
 
 Every column is divided by its sum, so that it says where a random walk goes from a word: to its head. What is less
 than a double can hold is lost. An error of a column grows by a factor of at most 1 + 2 max(a[k, d]) / s[k] when word k
-is eliminated. So the product of these factors, and the least s[k], say of which sentences log Z and marginals can be
-trusted. Of all others, log Z is NaN.
+is eliminated. So the product of these factors, and the least s[k], say in which sentences the range of floats
+is enough. Of all others, log Z is NaN.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -27,7 +27,7 @@ _GREATEST_GROWTH = 1e140
 
 
 def log_counts(scores: Any, lengths: Any, multiroot: bool, counts: bool) -> tuple[Any, Any]:
-    """Log Z, float64, shape ``(B,)``, NaN where it cannot be trusted; and arc marginals in the shape of the scores.
+    """Log Z, float64, ``(B,)``, NaN where the range of floats is not enough; and marginals in the shape of the scores.
 
     :param scores: float64 or float32, shape ``(B, n+1, n+1)`` [head, dependent].
     :param counts: whether marginals are wanted; else they have no elements.
@@ -75,10 +75,10 @@ def _all_sums(turns, order, scores, lengths, multiroot, counts, cells, log_z, ma
             value, growth = known[lane], known[WIDTH + lane]
             num_bound, impossible = known[2 * WIDTH + lane], known[3 * WIDTH + lane]
             usual = 0 if multiroot else 1  # the last word to be eliminated
-            trusted = growth < _GREATEST_GROWTH
-            if trusted and (impossible > 0 or num_bound > usual or are_bound[WIDTH + lane] != usual):
-                trusted = _zeros_are_zeros(scores[b], lengths[b], multiroot, are_bound[lane::WIDTH], impossible)
-            if not trusted:
+            is_enough = growth < _GREATEST_GROWTH
+            if is_enough and (impossible > 0 or num_bound > usual or are_bound[WIDTH + lane] != usual):
+                is_enough = _zeros_are_zeros(scores[b], lengths[b], multiroot, are_bound[lane::WIDTH], impossible)
+            if not is_enough:
                 log_z[b] = np.nan
             elif impossible > 0 or not (multiroot or num_bound == 1):
                 log_z[b] = -np.inf

@@ -118,7 +118,7 @@ class _InTorch(SumsInTorch):
 
 
 class _Compiled:
-    """Compiled code; where it cannot be trusted, torch."""
+    """Compiled code; where the range of floats is not enough, logarithms in torch."""
 
     def __init__(self, multiroot: bool, in_torch: SumsInTorch) -> None:
         self._multiroot, self._in_torch = multiroot, in_torch

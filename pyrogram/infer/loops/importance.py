@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""The evidence by importance sampling: a bound that draws tighten, and whether it may be trusted."""
+"""The evidence by importance sampling: a bound that draws tighten, and whether it is reliable."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class ImportanceWeightedBound:
         return (self.pareto_k > self.greatest_pareto_k).nonzero().flatten()
 
     def warn(self) -> None:
-        """Warn if there are sentences whose estimate cannot be trusted."""
+        """Warn if there are sentences whose estimate is not reliable."""
         count, sentences = len(self.unreliable), len(self.bounds)
         if count:
             warnings.warn(

@@ -51,7 +51,7 @@ class SliceKernel(LatentKernel):
             try:
                 with torch.no_grad():
                     return float(density(_unflatten(x, point)))
-            except (ValueError, LinAlgError):  # a concentration that underflows to zero, say, fails validation
+            except (ValueError, LinAlgError):  # a concentration that rounds to zero, say, fails validation
                 return -math.inf
 
         return _unflatten(slice_sweep(at, flat, generator), point), tuning

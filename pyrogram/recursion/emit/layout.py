@@ -162,7 +162,7 @@ class Layout:
     def weight(self, ref: Ref, table: str | None = None) -> Element:
         """An element of a table of weights, or of another one with its axes."""
         name = table or f"weight.{ref.table}"
-        index: Expression = Name("b", "int") * Name(f"{name}.b", "int")
+        index: Expression = self.row(ref.table) * Name(f"{name}.b", "int")
         sizes = self.cells.recursion.tables[ref.table].sizes
         values = [within(self.position(x), 0, Name("pitch", "int")) for x in ref.positions]
         for x, size in zip(ref.symbols, sizes, strict=True):
@@ -188,7 +188,11 @@ class Layout:
 
     def start(self, ref: Ref, outward: bool) -> Expression:
         """Where the table of the sentence ``b`` begins."""
-        return Name("b", "int") * Name(f"{'out' if outward else 'weight'}.{ref.table}.b", "int")
+        return self.row(ref.table) * Name(f"{'out' if outward else 'weight'}.{ref.table}.b", "int")
+
+    def row(self, table: str) -> Expression:
+        """Which row of a table the sentence ``b`` has."""
+        return Name("b", "int")
 
     def begin(self, code: Code, ref: Ref) -> None:
         """Set variables such that the table at hand begins at 0."""

@@ -49,6 +49,7 @@ from .layout import Layout, WeightTable
 Numbers = Any  # a numpy array
 
 CELL = 8  # numbers
+_AT_ONCE = 2**10  # sentences whose numbers are made at a time
 
 
 @dataclass(frozen=True)
@@ -198,7 +199,10 @@ class SentenceEvents:
                 yield name, index, first_sum[name] + _index(shape[:-1], by_word[:-1], kinds[these, :u])
 
         alike = np.stack([distinct, lengths if located else distinct], 1)
-        groups = [np.flatnonzero((alike == own).all(1)) for own in np.unique(alike, axis=0)]
+        groups = []
+        for own in np.unique(alike, axis=0):
+            group = np.flatnonzero((alike == own).all(1))
+            groups += np.split(group, range(_AT_ONCE, len(group), _AT_ONCE))
         found, owners = [], []
         is_owned = renumbered is not None or bool(located)
         sizes, num_rows, owned = (np.zeros(len(words), np.int64) for _ in range(3))
@@ -381,14 +385,15 @@ def _starts(sizes: Numbers, order: Numbers) -> Numbers:
     return starts
 
 
-def _laid_out(groups: Sequence[Numbers], found: Sequence[Numbers], starts: Numbers, sizes: Numbers) -> Numbers:
+def _laid_out(groups: Sequence[Numbers], numbers: list[Numbers], starts: Numbers, sizes: Numbers) -> Numbers:
     """Numbers by sentence, one sentence after the other, int32.
 
-    :param found: for each group of sentences, shape ``(S, numbers)``.
+    :param numbers: for each group of sentences, shape ``(S, numbers)``; taken out of the list, for they are many.
     """
     laid = np.empty(int(sizes.sum()), np.int32)
-    for these, numbers in zip(groups, found, strict=True):
-        laid[starts[these, None] + np.arange(numbers.shape[1])] = numbers
+    for these in reversed(groups):
+        own = numbers.pop()
+        laid[starts[these, None] + np.arange(own.shape[1])] = own
     return laid
 
 

@@ -39,6 +39,7 @@ class SentenceLayout(Layout):
 
     def parameters(self) -> list[Array | Name]:
         found = [p for p in super().parameters() if not p.name.startswith("weight.") or self._is_given(p.name)]
+        found += [self._rows(w.name) for w in self.weights if w.name in self.given]
         found += [self._extent(w, a) for w in self.events for a in range(w.num_axes)]
         found += [Array("distinct", "int"), Array("sentence_starts", "int"), Name("room", "int")]
         found += [Array("part_ends", "int")] if self.listed else []
@@ -51,6 +52,12 @@ class SentenceLayout(Layout):
     @cached_property
     def _word_axes(self) -> WordAxes:
         return WordAxes.of(self.cells)
+
+    def _rows(self, table: str) -> Array:
+        return Array(f"row.{table}", "int")
+
+    def row(self, table: str) -> Expression:
+        return Name(f"row.of.{table}", "int") if table in self.given else super().row(table)
 
     def _extent(self, w: WeightTable, axis: int) -> Name:
         return Name(f"extent.{w.name}.{axis}", "int")
@@ -71,6 +78,7 @@ class SentenceLayout(Layout):
         code.set("first", lane * Name("room", "int"))
         code.set("sentence", Array("sentence_starts", "int")[b])
         for w in (w for w in self.weights if w.name in self.given):  # derivations have no numbers of these
+            code.set(f"row.of.{w.name}", self._rows(w.name)[b])
             code.set(f"trace.{w.name}", -1)
             for axis in range(w.num_axes):
                 code.set(f"trace.{w.name}.{axis}", 0)
@@ -128,7 +136,9 @@ class SentenceLayout(Layout):
 
     def begin(self, code: Code, ref: Ref) -> None:
         super().begin(code, ref)
-        if ref.table not in self.given:
+        if ref.table in self.given:
+            code.set(f"row.of.{ref.table}", 0)
+        else:
             for name in ("sentence", "first", f"part.{ref.table}"):
                 code.set(name, 0)
 

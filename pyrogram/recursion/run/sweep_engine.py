@@ -7,7 +7,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,6 +35,20 @@ _MANY_DERIVATIONS = 600.0  # the log of their number, from which on the posterio
 _MOST_NUMBERS = 2**20  # numbers of sentences that are made at a time, before some are left out
 
 
+class SentenceTable(NamedTuple):
+    """A table of weights of which many sentences may have the same one."""
+
+    rows: Numbers
+    """Shape ``(M, n + 1, ..., *sizes)``: positions, then symbols."""
+    row: Numbers
+    """Which of them each sentence has, int64, shape ``(N,)``."""
+
+    @staticmethod
+    def of(table: Numbers) -> SentenceTable:
+        """A table of which each sentence has a row of its own."""
+        return SentenceTable(table, np.arange(len(table)))
+
+
 @dataclass(frozen=True)
 class Corpus:
     """Sentences, and what is counted of them.
@@ -46,7 +60,7 @@ class Corpus:
     :param lists: columns of lists of rules.
     :param renumbered: where weights are tied: for each number of the corpus (of events, multinomials, padding, nothing)
         the one that is counted in its place (of entries, of their multinomials, of padding, of nothing), int32.
-    :param given: weights that are no events, shape ``(N, n + 1, ..., *sizes)``: positions, then symbols.
+    :param given: weights that are no events.
     :param located: the events that weights by position are, see :meth:`.SentenceEvents.of`.
     :param nats: logs of factors of the events, in the order of these, which multiply their weights and are not counted.
     :param few: tables few of whose elements are events, see :meth:`.SentenceEvents.of`.
@@ -57,7 +71,7 @@ class Corpus:
     sizes: Mapping[str, int] = field(default_factory=dict)
     lists: Mapping[str, Numbers] = field(default_factory=dict)
     renumbered: Numbers | None = None
-    given: Mapping[str, Numbers] = field(default_factory=dict)
+    given: Mapping[str, SentenceTable] = field(default_factory=dict)
     located: Mapping[str, Numbers] = field(default_factory=dict)
     nats: Numbers | None = None
     few: Mapping[str, FewEvents] = field(default_factory=dict)
@@ -79,7 +93,10 @@ class SweepEngine:
         self._sizes, self._nats = dict(corpus.sizes), corpus.nats
         self._lists = {name: np.ascontiguousarray(column, np.int64) for name, column in corpus.lists.items()}
         repeated = repeated_tables(self._cells, shapes, located, few, renumbered)
-        self.given = {name: np.ascontiguousarray(table, np.float64) for name, table in corpus.given.items()}
+        self.given = {
+            name: SentenceTable(np.ascontiguousarray(rows, np.float64), row)
+            for name, (rows, row) in corpus.given.items()
+        }
         axes = {w.name: w.num_axes for w in Layout(self._cells).weights}
         rows = {name for name, shape in shapes.items() if name in axes and len(shape) > axes[name]}
         self.weighing = Weighing(
@@ -94,6 +111,7 @@ class SweepEngine:
         self._layout = self.weighing.layout(recursion)
         self._shapes = {**shapes, **{name: numbers.shape[1:] for name, numbers in located.items()}}
         self._functions, self._renumbered = dict[tuple[str, int], Compiled](), renumbered
+        self._kept = dict[tuple[str, int], dict[str, Any]]()
 
         def of(these: Numbers | slice) -> SentenceEvents:
             own = {name: numbers[these] for name, numbers in located.items()}
@@ -118,11 +136,12 @@ class SweepEngine:
         order = np.argsort((words >= 0).sum(1), kind="stable")
         parts: list[tuple[Numbers, SentenceEvents]] = []
         done, count = 0, CELL
+        possible = {name: (table.rows != 0).astype(np.float64) for name, table in self.given.items()}
         while done < len(order) or not parts:
             these = order[done : done + count]
             some = copy.copy(self)
             some._nats = None if self._nats is None else np.zeros(0)
-            some.given = {name: (table[these] != 0).astype(np.float64) for name, table in self.given.items()}
+            some.given = {name: SentenceTable(x, self.given[name].row[these]) for name, x in possible.items()}
             some._take(of(these).listed())
             counts, out = np.full(some.events.num_numbers, UNCOUNTED), np.zeros(len(some.places))
             alpha, turns = np.ones_like(counts), np.arange(len(these))[::-1]
@@ -237,9 +256,12 @@ class SweepEngine:
         return found
 
     def _memory(self, name: str, values: Mapping[str, Any], sentences: Numbers, lanes: int) -> dict[str, Any]:
-        """The memory that a function needs for some sentences."""
+        """The memory that a function needs for some sentences; kept for the next sweep."""
         n, most = (max(1, int(x[sentences].max())) for x in (self.events.lengths, self.events.rooms))
         pitch = (n + 1) | 1  # odd: so rows do not fall into the same cache sets
+        kept = self._kept.get((name, lanes))
+        if kept is not None and kept["pitch"] >= pitch and kept["room"] >= most:
+            return kept
         own = {"pitch": pitch, "room": most, "starts": np.zeros(lanes, np.int64)}
         size = self._function(name, lanes)("size", {**values, **own})
         own |= {"numbers": lines_of(most, _DOUBLE, lanes)}
@@ -249,6 +271,7 @@ class SweepEngine:
         if name == "hastings":
             own["agenda"] = np.zeros(size_of_agenda(self._cells, pitch, self._sizes), np.int64)
             own["chains"] = chains_of(self._cells, self._sizes, self._lists)
+        self._kept[name, lanes] = own
         return own
 
     def _values(self, counts: Numbers, alpha: Numbers, batch_size: int) -> dict[str, Any]:
@@ -260,8 +283,9 @@ class SweepEngine:
             values |= {f"words.{name}": events.local, f"words.{name}.b": events.local.shape[1]}
         values |= {f"size.{name}": size for name, size in self._sizes.items()}
         values |= {f"list.{name}": column for name, column in self._lists.items()}
-        for name, table in self.given.items():
-            values |= {f"weight.{name}": table} | strided(f"weight.{name}", table, ("b", *range(table.ndim - 1)))
+        for name, (rows, row) in self.given.items():
+            values |= {f"weight.{name}": rows, f"row.{name}": row}
+            values |= strided(f"weight.{name}", rows, ("b", *range(rows.ndim - 1)))
         for name, shape in self._shapes.items():
             values |= {f"extent.{name}.{a}": s for a, s in enumerate(shape)}
         values |= {
