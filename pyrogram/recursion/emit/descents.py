@@ -16,6 +16,7 @@ Before, for ``RC[i, j] += sum(k = i + 1 .. j: IR[i, k] * RC[k, j])``, after:
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterable
 
 from ..code.expressions import Array, Expression, Name, equal, lane, select, value
@@ -24,7 +25,6 @@ from ..code.statements import Function
 from ..rules.cells import Term
 from ..rules.language import Ref
 from .agenda import WAY_DOWN
-from .arithmetic import LOGS
 from .derivations import Descent, choose_first, choose_in_proportion
 from .driver import Blocks
 from .grids import place
@@ -81,9 +81,9 @@ class Descents(Blocks):
         for grid in grids:
             index = grid.index({})
             v = self._number(index) if grid.numbers is None else grid.numbers[index]
-            total = v if total is None else self.arithmetic.times(total, v)
-        found = value(self.arithmetic.one) if total is None else total
-        if self.arithmetic.in_logs:
+            total = v if total is None else self.plain.times(total, v)
+        found = value(0.0 if self.in_logs else 1.0) if total is None else total
+        if self.in_logs:
             return found
         amount, sums = code.set("amount", found), self.sums_of(self.pairs)
         with code.when(MARKED > 0), code.apart(amount.name):
@@ -130,13 +130,13 @@ class IndependentDraws(Draws):
 class BestDerivation(Descents):
     """Code for ``best``."""
 
-    arithmetic = LOGS
+    in_logs = True
 
     def function(self) -> Function:
         code, b = self.code, Name("b", "int")
         place_chains(self.elements.layout, code)
         with self.blocks():
-            self.feed(LOGS.zero)
+            self.feed(-math.inf)
             self.inside()
             with self.elements.each_lane() as x:
                 score = code.set("score", NUMBERS[Name("z", "int") * self.lanes + x])

@@ -29,7 +29,6 @@ from ..code.expressions import (
 from ..code.statements import Code, Function
 from ..rules.products import Products, with_given, with_products
 from ..rules.recursions import Recursion
-from .arithmetic import REALS, Arithmetic
 from .elements import STARTS, Elements
 from .exponentials import Exponentials
 from .gauge import Growth
@@ -65,7 +64,8 @@ class Blocks:
     :param logs: whether weights are logarithms.
     """
 
-    arithmetic: Arithmetic = REALS
+    in_logs = False
+    """Whether numbers are logarithms, and the greatest is the sum."""
     areas = 1
     """How often there is a place for every cell."""
     memory: Sequence[Array] = [MEMORY, MANTISSAS, EXPONENTS]
@@ -76,7 +76,7 @@ class Blocks:
         self, recursion: Recursion, lanes: int, dtype: str, layout: Layout, shared: bool = False, logs: bool = True
     ) -> None:
         self.logs = logs
-        self.elements = self.elements_type(products_of(recursion, layout), lanes, layout, shared, self.arithmetic)
+        self.elements = self.elements_type(products_of(recursion, layout), lanes, layout, shared, self.in_logs)
         self.code, self.lanes, self.dtype = self.elements.code, lanes, dtype
         self.code.set(DRIFT.name, fill(0.0))
 
@@ -124,7 +124,7 @@ class Blocks:
         """Of each table of numbers that all sentences share the sum, and of all the least and the greatest."""
         code, tables = self.code, self.elements.tables
         _NUMBER.begin(code)
-        for w in () if self.arithmetic.in_logs else tables.numbers:
+        for w in () if self.in_logs else tables.numbers:
             grid, total = tables.weight(tables.plain(w)), code.set(f"sum.{w.name}", fill(0.0))
             with tables.sums.loops((), grid.variables):
                 x = code.let(grid.value({}))
@@ -134,7 +134,7 @@ class Blocks:
     def inside(self) -> None:
         """Fill the chart of a block: with plain numbers, and where these leave their range with m * 2**e."""
         code, weights = self.code, (Name("weights.begin", "int"), Name("weights.end", "int"))
-        if self.arithmetic.in_logs:
+        if self.in_logs:
             self.fill_chart(self.plain)
             return
         with code.when(equal(MARKED, 0)):

@@ -32,7 +32,6 @@ from ..code.expressions import (
     select,
 )
 from ..code.statements import Code
-from .arithmetic import LOGS, REALS, Arithmetic
 from .weights import MEMORY
 
 MANTISSAS, EXPONENTS = Array("mantissas", "lanes"), Array("exponents", "lanes")  # numbered as the memory of lanes
@@ -93,28 +92,25 @@ class Sum(Pair):
 
 
 class Numbers:
-    """Numbers in cells and in variables, and sums and products of them: plain ones, or logarithms. Others are below.
+    """Numbers in cells and in variables, and sums and products of them: plain ones here, others below."""
 
-    :param arithmetic: what a sum and a product are.
-    """
-
-    def __init__(self, code: Code, arithmetic: Arithmetic) -> None:
-        self.code, self.arithmetic = code, arithmetic
+    def __init__(self, code: Code) -> None:
+        self.code = code
 
     @property
     def in_range(self) -> bool:
         """Whether the range of items is looked after."""
-        return not self.arithmetic.in_logs
+        return True
 
     @property
     def zero(self) -> Number:
         """What a sum begins with."""
-        return fill(self.arithmetic.zero)
+        return fill(0.0)
 
     @property
     def one(self) -> Number:
         """The product of nothing."""
-        return fill(self.arithmetic.one)
+        return fill(1.0)
 
     def of(self, x: Expression) -> Number:
         """A plain number, in lanes."""
@@ -172,15 +168,15 @@ class Numbers:
 
     def times(self, a: Number, b: Number) -> Number:
         """A product."""
-        return self.arithmetic.times(a, b)
+        return a * b
 
     def plus(self, a: Number, b: Number) -> Number:
         """A sum."""
-        return self.arithmetic.plus(a, b)
+        return a + b
 
     def add_product(self, total: Number, a: Number, b: Number) -> Number:
         """``total + a * b``, rounded once."""
-        return self.arithmetic.add_product(total, a, b)
+        return fma(a, b, total)
 
     def rounds(self) -> Sequence[Numbers]:
         """The numbers with which terms are gone through, to be added to sums in variables, one after the other."""
@@ -211,6 +207,29 @@ class Numbers:
         return MEMORY[_Z]
 
 
+class Logarithms(Numbers):
+    """Logarithms, of which the greatest is the sum."""
+
+    in_range = False
+
+    @property
+    def zero(self) -> Expression:
+        return fill(-math.inf)
+
+    @property
+    def one(self) -> Expression:
+        return fill(0.0)
+
+    def times(self, a: Expression, b: Expression) -> Expression:
+        return a + b
+
+    def plus(self, a: Expression, b: Expression) -> Expression:
+        return greatest(a, b)
+
+    def add_product(self, total: Expression, a: Expression, b: Expression) -> Expression:
+        return greatest(total, a + b)
+
+
 class PairNumbers(Numbers):
     """Cells that are m * 2**e, in :data:`.MANTISSAS` and :data:`.EXPONENTS`.
 
@@ -223,7 +242,7 @@ class PairNumbers(Numbers):
     in_range = False
 
     def __init__(self, code: Code, range: Range) -> None:
-        super().__init__(code, REALS)
+        super().__init__(code)
         self.range = range
 
     @property
@@ -347,11 +366,11 @@ class PairsOfSums(PairNumbers):
         return Sum(Name(f"{name}.m", "lanes"), Name(f"{name}.e", "lanes"))
 
 
-class Exponents(Numbers):
+class Exponents(Logarithms):
     """The exponents of pairs: of a sum the greatest of its terms', of a product the sum of its factors'."""
 
     def __init__(self, code: Code, range: Range) -> None:
-        super().__init__(code, LOGS)
+        super().__init__(code)
         self.range = range
 
     def of(self, x: Expression) -> Expression:

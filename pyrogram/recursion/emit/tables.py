@@ -24,10 +24,9 @@ from ..code.statements import Code
 from ..rules.bounds import Bounds
 from ..rules.cells import CellClass, Cells, I, Inner, J, Term
 from ..rules.language import Constant, Entry, Position, Ref, Size, Symbol, Variable
-from .arithmetic import REALS, Arithmetic
 from .grids import TILE, Grid, Sums
 from .layout import Layout
-from .numbers import Numbers
+from .numbers import Logarithms, Numbers
 from .plan import CellSum, plan_of
 from .regions import axis_bounds
 from .vectors import VectorSums
@@ -50,14 +49,14 @@ class Tables:
     """The layout of a recursion.
 
     :param shared: whether all sentences share the weights that know no position, as numbers.
-    :param arithmetic: what a sum and a product are.
+    :param in_logs: whether numbers are logarithms, and the greatest is the sum.
     """
 
     cells: Cells
     layout: Layout
     lanes: int
     shared: bool
-    arithmetic: Arithmetic = REALS
+    in_logs: bool = False
     sums: Sums = field(init=False)
     SHARED: ClassVar[Array] = NUMBERS  # has the numbers that all sentences share
     COLUMNS: ClassVar[int] = 8  # of a plan that are filled together, so that they stay in the nearest cache
@@ -154,8 +153,8 @@ class Tables:
 
     def place(self, code: Code) -> Expression:
         """Set a variable for the beginning of each table; returns the number of cells of all."""
-        kind = VectorSums if self.is_alone and not self.arithmetic.in_logs else Sums
-        self.sums = kind(code, self.layout, Numbers(code, self.arithmetic), self.tile())
+        kind = VectorSums if self.is_alone and not self.in_logs else Sums
+        self.sums = kind(code, self.layout, Logarithms(code) if self.in_logs else Numbers(code), self.tile())
         for size in self.layout.sizes:
             code.set(f"padded.{size}", (Name(f"size.{size}", "int") + (TILE - 1)) // TILE * TILE)
         total: Expression = value(0)

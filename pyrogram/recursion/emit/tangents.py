@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from ..code.expressions import Array, Expression, Name, equal, fill, greatest, least, select, value
 from ..code.statements import Code
 from ..rules.language import Ref
-from .arithmetic import REALS
 from .driver import LogCounts
 from .numbers import MOST_ADJOINT, Number, Numbers
 from .regions import by_axes
@@ -41,7 +40,7 @@ class DualNumbers(Numbers):
     """
 
     def __init__(self, code: Code, base: Numbers) -> None:
-        super().__init__(code, REALS)
+        super().__init__(code)
         self.base = base
 
     @property

@@ -116,7 +116,7 @@ class Threads(Blocks):
         with code.loop_while(begin < _COUNT):
             b = code.set("b", Array("order", "int")[begin])
             code.set("n", Array("lengths", "int")[b])
-            if self.arithmetic.in_logs:
+            if self.in_logs:
                 yield
             else:
                 with code.when(equal(_AGAIN, 0) | negated(equal(LOG_Z[b], LOG_Z[b]))):
