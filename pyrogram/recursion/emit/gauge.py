@@ -21,7 +21,7 @@ from ..rules.cells import CellClass, Cells, Head, J, Term
 from ..rules.domains import ZERO, N, constraints
 from ..rules.interpreter import Grounded, Reals
 from ..rules.language import Entry, InvalidRecursion, Place, Position, Ref, Rule, Size, Variable, Word
-from ..rules.recursions import Recursion
+from ..rules.recursions import Recursion, with_rules
 from .weights import GAUGE
 
 
@@ -39,7 +39,7 @@ def with_gauge(cells: Cells) -> Cells:
         return [Head(h.ref, [gauged(cell, term) for term in h.terms]) for h in cell.heads]
 
     classes = [replace(c, heads=heads(c)) for c in cells.classes]
-    recursion = cells.recursion.with_rules(cells.recursion.rules, {GAUGE: ()})
+    recursion = with_rules(cells.recursion, cells.recursion.rules, {GAUGE: ()})
     return replace(cells, recursion=recursion, classes=classes, arity={**cells.arity, GAUGE: 1})
 
 
@@ -149,7 +149,7 @@ def _counted(recursion: Recursion) -> Recursion:
         for name, rule in zip(names, recursion.rules, strict=True)
         if not any(f.table == rule.head.table and f.positions == rule.head.positions for f in rule.items)
     ]
-    return recursion.with_rules(rules, dict.fromkeys(names, ()))
+    return with_rules(recursion, rules, dict.fromkeys(names, ()))
 
 
 def _positional(recursion: Recursion) -> set[Size]:

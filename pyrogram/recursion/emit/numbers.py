@@ -207,8 +207,8 @@ class Numbers:
         return MEMORY[_Z]
 
 
-class Logarithms(Numbers):
-    """Logarithms, of which the greatest is the sum."""
+class LogNumbers(Numbers):
+    """LogNumbers, of which the greatest is the sum."""
 
     in_range = False
 
@@ -366,7 +366,7 @@ class PairsOfSums(PairNumbers):
         return Sum(Name(f"{name}.m", "lanes"), Name(f"{name}.e", "lanes"))
 
 
-class Exponents(Logarithms):
+class Exponents(LogNumbers):
     """The exponents of pairs: of a sum the greatest of its terms', of a product the sum of its factors'."""
 
     def __init__(self, code: Code, range: Range) -> None:

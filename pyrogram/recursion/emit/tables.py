@@ -26,7 +26,7 @@ from ..rules.cells import CellClass, Cells, I, Inner, J, Term
 from ..rules.language import Constant, Entry, Position, Ref, Size, Symbol, Variable
 from .grids import TILE, Grid, Sums
 from .layout import Layout
-from .numbers import Logarithms, Numbers
+from .numbers import LogNumbers, Numbers
 from .plan import CellSum, plan_of
 from .regions import axis_bounds
 from .vectors import VectorSums
@@ -154,7 +154,7 @@ class Tables:
     def place(self, code: Code) -> Expression:
         """Set a variable for the beginning of each table; returns the number of cells of all."""
         kind = VectorSums if self.is_alone and not self.in_logs else Sums
-        self.sums = kind(code, self.layout, Logarithms(code) if self.in_logs else Numbers(code), self.tile())
+        self.sums = kind(code, self.layout, LogNumbers(code) if self.in_logs else Numbers(code), self.tile())
         for size in self.layout.sizes:
             code.set(f"padded.{size}", (Name(f"size.{size}", "int") + (TILE - 1)) // TILE * TILE)
         total: Expression = value(0)

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from .language import InvalidRecursion, Ref, Rule, Size, Symbol, Word
-from .recursions import Recursion
+from .recursions import Recursion, with_rules
 
 
 def bonus_name(table: str) -> str:
@@ -47,7 +47,7 @@ def with_bonus(recursion: Recursion, names: Sequence[str]) -> Recursion:
     for name in names:
         if name not in sizes:
             raise InvalidRecursion(f"{name} is in no rule of {recursion.name}")
-    return recursion.with_rules(rules, {bonus_name(name): sizes[name] for name in names})
+    return with_rules(recursion, rules, {bonus_name(name): sizes[name] for name in names})
 
 
 def _with_bonus(recursion: Recursion, rule: Rule, names: Sequence[str], sizes: dict[str, tuple[Size, ...]]) -> Rule:

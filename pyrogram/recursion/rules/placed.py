@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from .language import Ref, Rule, Size, Variable, Word
-from .recursions import Recursion
+from .recursions import Recursion, with_rules
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def placed(recursion: Recursion) -> tuple[Recursion, tuple[WordWeight, ...]]:
     rules = [_placed(recursion, rule, found) for rule in recursion.rules]
     if not found:
         return recursion, ()
-    return recursion.with_rules(rules, {name: (w.size,) for name, w in found.items()}), tuple(found.values())
+    return with_rules(recursion, rules, {name: (w.size,) for name, w in found.items()}), tuple(found.values())
 
 
 def _placed(recursion: Recursion, rule: Rule, found: dict[str, WordWeight]) -> Rule:

@@ -23,7 +23,7 @@ from .bounds import Bounds
 from .cells import names_in, renamed, symbols_in
 from .domains import bounds_of
 from .language import Bound, Constant, Entry, Position, Ref, Rule, Size, Variable, Word, _positions
-from .recursions import Recursion
+from .recursions import Recursion, with_rules
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def with_products(recursion: Recursion, shared: bool = True) -> Products:
         own = tuple(f for f in rule.weights if f not in common)
         parts = common if common and not _is_product(own) else rule.weights
         rules.append(_with_product(rule, parts, factors))
-    return Products(recursion.with_rules(rules, dict.fromkeys(factors, ())), factors)
+    return Products(with_rules(recursion, rules, dict.fromkeys(factors, ())), factors)
 
 
 def _shared(recursion: Recursion) -> set[tuple[str, Ref]]:
@@ -102,7 +102,7 @@ def with_given(recursion: Recursion, given: frozenset[str]) -> Products:
     factors: dict[str, tuple[Ref, ...]] = {}
     sizes: dict[str, tuple[Size, ...]] = {}
     rules = [_with_given(rule, given, factors, sizes) for rule in recursion.rules]
-    return Products(recursion.with_rules(rules, sizes), factors)
+    return Products(with_rules(recursion, rules, sizes), factors)
 
 
 def _with_given(

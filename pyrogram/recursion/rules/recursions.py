@@ -183,16 +183,6 @@ class Recursion:
                 if isinstance(word, Word) and not word.position.name and word.position.offset < 1:
                     raise InvalidRecursion(f"{rule}: there is no word {word}, for words are numbered from 1")
 
-    def with_rules(self, rules: Sequence[Rule], weights: Mapping[str, tuple[Size, ...]]) -> Recursion:
-        """The same with other rules.
-
-        :param weights: the sizes of those that are new, by name.
-        """
-        made = copy.copy(self)
-        made.rules = list(rules)
-        made.tables = {**self.tables, **{name: Table(made, name, False, sizes) for name, sizes in weights.items()}}
-        return made
-
     def check_finished(self) -> None:
         """
         :raises InvalidRecursion: if a += did not reach its table.
@@ -216,6 +206,17 @@ class Recursion:
 
     def _repr_latex_(self) -> str | None:
         return None if self.formulas is None else self.formulas(self)
+
+
+def with_rules(recursion: Recursion, rules: Sequence[Rule], weights: Mapping[str, tuple[Size, ...]]) -> Recursion:
+    """The same recursion with other rules.
+
+    :param weights: the sizes of those that are new, by name.
+    """
+    made = copy.copy(recursion)
+    made.rules = list(rules)
+    made.tables = {**made.tables, **{name: Table(made, name, False, sizes) for name, sizes in weights.items()}}
+    return made
 
 
 def _without_brackets(head: Ref, product: Product) -> Iterator[tuple[tuple[Ref, ...], tuple[Bound, ...], bool]]:
