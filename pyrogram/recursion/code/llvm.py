@@ -361,22 +361,22 @@ class Body:
         self._label(done)
 
     def _put(self, s: Put) -> None:
+        number, address, align = self._to_store(s)
+        self.out.append(f"  store {number}, {address}, align {align}")
+
+    def _add(self, s: AtomicAdd) -> None:
+        number, address, align = self._to_store(s)
+        self._new(f"atomicrmw fadd {address}, {number} monotonic, align {align}")
+
+    def _to_store(self, s: Put | AtomicAdd) -> tuple[str, str, int]:
+        """A number as it is in memory, its address, and the alignment there."""
         kind, align = self.m.stored[s.array.elements]
         given = self._value(s.value)
         if kind == "float" and s.array.elements != "lanes":
             given = self._new(f"fptrunc double {given} to float")
         elif s.array.elements in ("int32", "byte"):
             given = self._new(f"trunc i64 {given} to {kind}")
-        address = self._address(s.array, s.index)
-        self.out.append(f"  store {kind} {given}, {self.m.pointer} {address}, align {align}")
-
-    def _add(self, s: AtomicAdd) -> None:
-        kind, align = self.m.stored[s.array.elements]
-        given = self._value(s.value)
-        if kind == "float" and s.array.elements != "lanes":
-            given = self._new(f"fptrunc double {given} to float")
-        address = f"{self.m.pointer} {self._address(s.array, s.index)}"
-        self._new(f"atomicrmw fadd {address}, {kind} {given} monotonic, align {align}")
+        return f"{kind} {given}", f"{self.m.pointer} {self._address(s.array, s.index)}", align
 
     def _store(self, name: str, value: str, kind: ValueType) -> None:
         text, known = self.m.types[kind], self.m.types[self.variables.setdefault(name, kind)]

@@ -12,8 +12,8 @@ A function has parameters (numbers and arrays), local variables and statements, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
@@ -201,42 +201,32 @@ class Code:
         self.body.append(Return(None if expression is None else value(expression)))
 
     @contextmanager
+    def _inner(self, make: Callable[[list[Statement]], Statement]) -> Iterator[None]:
+        """The statements within another one."""
+        outer, self.body = self.body, []
+        yield
+        outer.append(make(self.body))
+        self.body = outer
+
+    @contextmanager
     def loop(self, name: str, low: Any, high: Any, step: int = 1) -> Iterator[Name]:
         """``for name in range(low, high, step)``."""
-        outer, self.body = self.body, []
-        yield Name(name, "int")
-        outer.append(For(name, value(low), value(high), step, self.body))
-        self.body = outer
+        with self._inner(lambda body: For(name, value(low), value(high), step, body)):
+            yield Name(name, "int")
 
-    @contextmanager
-    def loop_while(self, test: Expression) -> Iterator[None]:
-        outer, self.body = self.body, []
-        yield
-        outer.append(While(test, self.body))
-        self.body = outer
+    def loop_while(self, test: Expression) -> AbstractContextManager[None]:
+        return self._inner(lambda body: While(test, body))
 
-    @contextmanager
-    def when(self, test: Expression) -> Iterator[None]:
-        outer, self.body = self.body, []
-        yield
-        outer.append(If(test, self.body, []))
-        self.body = outer
+    def when(self, test: Expression) -> AbstractContextManager[None]:
+        return self._inner(lambda body: If(test, body, []))
 
-    @contextmanager
-    def apart(self, gives: str = "") -> Iterator[None]:
+    def apart(self, gives: str = "") -> AbstractContextManager[None]:
         """See :class:`Apart`."""
-        outer, self.body = self.body, []
-        yield
-        outer.append(Apart(self.body, gives))
-        self.body = outer
+        return self._inner(lambda body: Apart(body, gives))
 
-    @contextmanager
-    def attempt(self) -> Iterator[None]:
+    def attempt(self) -> AbstractContextManager[None]:
         """See :class:`Attempt`."""
-        outer, self.body = self.body, []
-        yield
-        outer.append(Attempt(self.body, []))
-        self.body = outer
+        return self._inner(lambda body: Attempt(body, []))
 
     @contextmanager
     def otherwise(self) -> Iterator[None]:

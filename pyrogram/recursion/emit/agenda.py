@@ -7,19 +7,15 @@ An entry is the number of an item, its positions i and j, and its symbols; and w
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
 
 from ..code.expressions import Array, Expression, Name, equal
 from ..code.statements import Code
 from ..rules.cells import CellClass, Cells
 from ..rules.language import Position, Ref, Variable
-from .rows import CHAINS, size_of_chains
+from .rows import CHAINS
 
 AGENDA = Array("agenda", "int")
 WAY_DOWN = AGENDA, CHAINS  # the parameters of a function that goes down
@@ -110,15 +106,9 @@ def size_of_agenda(cells: Cells, pitch: int, sizes: Mapping[str, int], extra: in
 
     :param sizes: numbers of symbols, by their names.
     """
-    symbols = [math.prod(s if isinstance(s, int) else sizes[s] for s in own) for own in cells.sizes.values()]
+    symbols = [cells.num_symbols(name, sizes) for name in cells.sizes]
     width = _POSITIONS + extra + max(map(len, cells.sizes.values()), default=0)
     most = max(len(rule.items) for rule in cells.recursion.rules)
     kinds = {cells.arity[name] for name in cells.sizes} - {0}
     entries: int = most * pitch ** max(len(kinds), 1) * sum(symbols) + 2
     return entries * width
-
-
-def room(cells: Cells, pitch: int, sizes: Mapping[str, int], extra: int = 0) -> dict[str, Any]:
-    """Memory for the way down, by the names of parameters: zeros for an agenda and for the chains of rows."""
-    agenda = np.zeros(size_of_agenda(cells, pitch, sizes, extra), np.int64)
-    return {"agenda": agenda, "chains": np.zeros(size_of_chains(cells, sizes), np.int64)}

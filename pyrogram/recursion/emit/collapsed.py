@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from ..code.expressions import Array, Expression, Name, fma, lane, value
 from ..code.statements import Function
-from .driver import INF, LOG_Z
 from .logarithms import gather, log_of_lanes
+from .logs import INF, LOG_Z
 from .replacements import COUNTS
 from .sentence_events import CELL
 from .sentence_layout import ENDS
@@ -31,14 +31,13 @@ class CollapsedSweep(Sweeps):
     """Code for ``collapsed_vb``."""
 
     def function(self) -> Function:
-        """The function itself."""
         code = self.code
         self.elements.tables.place(code)
         for low, high in self.batches():
             for _ in self.blocks_of(low, high):
                 self.weigh(OWN, OUT if self.weighing.repeated else None)
                 self.announce([OWN, OUT, PLACES])
-                self.feed_reals(logs=False)
+                self.feed_reals()
                 self.inside()
                 self.put_log_z()
                 self.outside()

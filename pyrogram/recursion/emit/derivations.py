@@ -8,28 +8,30 @@ wanted is recognised by its value, which the same operations give to the last bi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from ..code.expressions import Array, Expression, Name, equal, exp, negated, value
 from ..code.random_bits import seed_stream, uniform
 from ..code.statements import Code, Function
-from ..rules.cells import CellClass, Cells, Term
+from ..rules.cells import Cells, Head, Term
+from ..rules.language import Position, Ref
 from .agenda import FURTHER, WAY_DOWN, Agenda
 from .instances import Enumeration
 from .layout import Layout
 from .logs import (
     CELLS,
     INF,
+    LOG_Z,
     SENTENCES,
     B,
-    first_symbol,
+    clear,
     goal,
     inside,
     log_weight,
-    num_symbols,
     sentences,
 )
-from .rows import make_chains
+from .rows import place_chains
 from .traces import trace_parameters, write_weight
 
 
@@ -38,32 +40,26 @@ def best(cells: Cells) -> Function:
     layout, code = Layout(cells), Code()
     K = Name("k", "int")
     layout.place_items(code)
-    make_chains(layout, code)
+    place_chains(layout, code)
     loops = Enumeration(layout.cells, layout, code)
+    descent = Descent(loops, lambda f: write_weight(layout, code, f), layout.position, 1)
 
     def insert(term: Term) -> None:
         worst = CELLS[Name("first", "int") + (K - 1)]
         _ranked(layout, code, term, worst, lambda ranks: _insert(code, K), ties=False)
 
-    def fill(cell: CellClass) -> None:
-        cleared: set[str] = set()
-        for head in cell.heads:
-            if head.ref.table not in cleared:
-                cleared.add(head.ref.table)
-                start = code.set("first", first_symbol(layout, head.ref) * K)
-                with code.loop("x", 0, num_symbols(layout, head.ref) * K) as x:
-                    code.put(CELLS, start + x, -INF)
-            with loops.symbols(head), loops.rows(head):
-                code.set("first", layout.item(head.ref) * K)
-                loops.instances(head, insert)
+    def fill(head: Head) -> None:
+        code.set("first", layout.item(head.ref) * K)
+        loops.instances(head, insert)
 
     with sentences(code):
-        loops.upwards(fill)
+        loops.fill(lambda ref: clear(layout, code, ref, each=K), fill)
         with code.loop("rank", 0, K) as rank:
             z = code.set("z", CELLS[layout.item(goal(cells)) * K + rank])
             code.put(Array("scores", "real"), rank * Name("batch", "int") + B, z)
             with code.when(z > -INF), code.when(z < INF):
-                _trace(layout, code, rank * Name("batch", "int") + B, K)
+                row = rank * Name("batch", "int") + B
+                descent.run(row, lambda table: _find_ranked(loops, table, K, descent.push), rank)
     own: list[Array | Name] = [K, Name("batch", "int"), Array("scores", "real"), *WAY_DOWN, *trace_parameters(layout)]
     return Function("best", [*layout.parameters(), *SENTENCES, CELLS, *own], code.body)
 
@@ -72,19 +68,26 @@ def draw(cells: Cells) -> Function:
     """Independent draws of derivations, in proportion to their weights: the weights that they are made of."""
     layout, code = Layout(cells), Code()
     layout.place_items(code)
-    make_chains(layout, code)
+    place_chains(layout, code)
+    loops = Enumeration(layout.cells, layout, code)
+    descent = Descent(loops, lambda f: write_weight(layout, code, f), layout.position)
+
+    def choose(table: str) -> None:
+        e = code.set("e", CELLS[layout.item(loops.item_here(table))])
+        choose_in_proportion(loops, table, lambda term: exp(log_weight(layout, term) - e), descent.push)
+
     with sentences(code):
         inside(layout, code)
         z = code.set("z", CELLS[layout.item(goal(cells))])
-        code.put(Array("log_z", "real"), B, z)
+        code.put(LOG_Z, B, z)
         with code.when(z > -INF), code.when(z < INF), code.loop("rank", 0, Name("draws", "int")) as rank:
             row = rank * Name("batch", "int") + B
             seed_stream(code, Name("seed", "int"), row)
-            _trace(layout, code, row, None)
+            descent.run(row, choose)
     own: list[Array | Name] = [
         Name("draws", "int"),
         Name("batch", "int"),
-        Array("log_z", "real"),
+        LOG_Z,
         Name("seed", "int"),
         *WAY_DOWN,
         *trace_parameters(layout),
@@ -150,31 +153,54 @@ def _insert(code: Code, K: Name) -> None:
     code.put(CELLS, first + q, v)
 
 
-def _trace(layout: Layout, code: Code, row: Expression, K: Name | None) -> None:
-    """Go down from the goal, rule by rule, the leftmost item first; write the numbers of weights that are met.
+@dataclass
+class Descent:
+    """Code that goes down from the goal, rule by rule, the leftmost item first.
 
-    :param row: of the output.
-    :param K: the size of the lists of the k best, whose entry ``rank`` is read; None for a draw.
+    :param write: code for a weight that is met.
+    :param at: a position as a number.
+    :param extra: how many further numbers an item has on the way.
     """
-    agenda = Agenda(layout.cells, code, layout.position, layout.symbol, 0 if K is None else 1)
-    loops = Enumeration(layout.cells, layout, code)
-    code.set("row", row)
-    code.set("length", 0)
 
-    def push(term: Term, ranks: list[Expression]) -> None:
+    loops: Enumeration
+    write: Callable[[Ref], None]
+    at: Callable[[Position], Expression]
+    extra: int = 0
+
+    def __post_init__(self) -> None:
+        self.agenda = Agenda(self.loops.cells, self.loops.code, self.at, self.loops.layout.symbol, self.extra)
+
+    def run(self, row: Expression, choose: Callable[[str], None], *further: Expression) -> None:
+        """All of a derivation, to a row of the output.
+
+        :param choose: code for an item of a table that chooses an instance, and pushes it.
+        :param further: numbers of the goal.
+        """
+        self.loops.code.set("row", row)
+        self.loops.code.set("trace_length", 0)
+        self.agenda.run(choose, *further)
+
+    def push(self, term: Term, ranks: Sequence[Expression] = ()) -> None:
+        """Write the weights of an instance, and go on with its items."""
         for f in term.all_factors:
             if not f.is_item:
-                write_weight(layout, code, f)
-        agenda.push([f for f in term.all_factors if f.is_item], [[r] for r in ranks])
+                self.write(f)
+        self.agenda.push([f for f in term.all_factors if f.is_item], [[r] for r in ranks])
 
-    def draw(table: str) -> None:
-        e = code.set("e", CELLS[layout.item(loops.item_here(table))])
-        choose_in_proportion(loops, table, lambda term: exp(log_weight(layout, term) - e), lambda term: push(term, []))
 
-    if K is None:
-        agenda.run(draw)
-    else:
-        agenda.run(lambda table: _find_ranked(loops, table, K, push), Name("rank", "int"))
+def choose_first(
+    loops: Enumeration, table: str, test: Callable[[Term], Expression], push: Callable[[Term], None]
+) -> None:
+    """Push the first instance of the item at hand that passes a test."""
+    code, found = loops.code, Name("found", "bool")
+    code.set("found", value(False))
+
+    def visit(term: Term) -> None:
+        with code.when(negated(found)), code.when(test(term)):
+            code.set("found", value(True))
+            push(term)
+
+    loops.instances_here(table, visit)
 
 
 def choose_in_proportion(
@@ -184,28 +210,20 @@ def choose_in_proportion(
 
     The total is formed by the same additions as the running sum, which therefore reaches it.
     """
-    code, found, mass = loops.code, Name("found", "bool"), Name("mass", "real")
-    code.set("found", value(False))
+    code, mass = loops.code, Name("mass", "real")
+
+    def more(term: Term) -> Expression:
+        code.set("mass", mass + amount(term))
+        return mass > Name("wanted", "real")
+
     code.set("mass", 0.0)
-    loops.instances_here(table, lambda term: _more(code, amount(term)))
+    loops.instances_here(table, more)
     code.set("wanted", mass * uniform(code))
     code.set("mass", 0.0)
-
-    def visit(term: Term) -> None:
-        with code.when(negated(found)):
-            _more(code, amount(term))
-            with code.when(mass > Name("wanted", "real")):
-                code.set("found", value(True))
-                push(term)
-
-    loops.instances_here(table, visit)
+    choose_first(loops, table, more, push)
 
 
-def _more(code: Code, term: Expression) -> None:
-    code.set("mass", Name("mass", "real") + term)
-
-
-def _find_ranked(loops: Enumeration, table: str, K: Name, push: Callable[[Term, list[Expression]], None]) -> None:
+def _find_ranked(loops: Enumeration, table: str, K: Name, push: Callable[[Term, Sequence[Expression]], None]) -> None:
     """Find the instance that the wanted entry of the item's list comes from, and push what it is made of."""
     layout, code, found = loops.layout, loops.code, Name("found", "bool")
     wanted = Name(f"{FURTHER}.0", "int")

@@ -16,21 +16,22 @@ Before, for ``RC[i, j] += sum(k = i + 1 .. j: IR[i, k] * RC[k, j])``, after:
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterable
 
-from ..code.expressions import Array, Expression, Name, equal, lane, negated, select, value
+from ..code.expressions import Array, Expression, Name, equal, lane, select, value
 from ..code.random_bits import seed_stream
 from ..code.statements import Function
 from ..rules.cells import Term
 from ..rules.language import Ref
-from .agenda import WAY_DOWN, Agenda
-from .arithmetic import LOGS
-from .derivations import choose_in_proportion
-from .driver import INF, LOG_Z, Blocks
+from .agenda import WAY_DOWN
+from .derivations import Descent, choose_first, choose_in_proportion
+from .driver import Blocks
 from .grids import place
 from .instances import Enumeration
+from .logs import INF, LOG_Z
 from .numbers import EXPONENTS, MARKED, Pair
-from .rows import make_chains
+from .rows import place_chains
 from .traces import trace_parameters, write_weight
 from .weights import GAUGE, MEMORY, NUMBERS
 
@@ -42,31 +43,18 @@ class Descents(Blocks):
 
     def descend(self, row: Expression) -> None:
         """From the goal of the sentence at hand, down to weights alone; their numbers make a row of the output."""
-        code, layout = self.code, self.elements.layout
-        self.agenda = Agenda(self.elements.cells, code, place, layout.symbol)
-        code.set("n", Name("at.n", "int"))  # of this sentence; the block has been done
-        code.set("row", row)
-        code.set("length", 0)
-        self.agenda.run(self.step)
+        loops = Enumeration(self.elements.cells, self.elements.layout, self.code)
+        descent = Descent(loops, self._write_factors, place)
+        self.code.set("n", Name("at.n", "int"))  # of this sentence; the block has been done
+        descent.run(row, lambda table: self.choose(descent, table))
 
-    def chain_rows(self) -> None:
-        """What is done before the first descent: chains of the rows of lists."""
-        make_chains(self.elements.layout, self.code)
-
-    def step(self, table: str) -> None:
+    def choose(self, descent: Descent, table: str) -> None:
         """Choose an instance of the item at hand, and push the items that it is made of."""
-        self.choose(Enumeration(self.elements.cells, self.elements.layout, self.code), table)
-
-    def choose(self, loops: Enumeration, table: str) -> None:
-        """See :meth:`step`."""
         raise NotImplementedError
 
-    def push(self, term: Term) -> None:
-        """Go on with an instance."""
-        for f in term.all_factors:
-            for weight in () if f.is_item or f.table == GAUGE else self.elements.products.of(f):
-                self.write(weight)
-        self.agenda.push([f for f in term.all_factors if f.is_item])
+    def _write_factors(self, f: Ref) -> None:
+        for weight in () if f.table == GAUGE else self.elements.products.of(f):
+            self.write(weight)
 
     def write(self, f: Ref) -> None:
         """Append a weight to the derivation at hand."""
@@ -93,13 +81,13 @@ class Descents(Blocks):
         for grid in grids:
             index = grid.index({})
             v = self._number(index) if grid.numbers is None else grid.numbers[index]
-            total = v if total is None else self.arithmetic.times(total, v)
-        found = value(self.arithmetic.one) if total is None else total
-        if self.arithmetic.in_logs:
+            total = v if total is None else self.plain.times(total, v)
+        found = value(0.0 if self.in_logs else 1.0) if total is None else total
+        if self.in_logs:
             return found
         amount, sums = code.set("amount", found), self.sums_of(self.pairs)
         with code.when(MARKED > 0), code.apart(amount.name):
-            head = next(h.ref for c in self.elements.cells.classes for h in c.heads if any(t is term for t in h.terms))
+            head = next(h.ref for _, h, t in self.elements.cells.terms if t is term)
             item = tables.item(head).index({}) if head.positions else None
             code.set(amount.name, self.in_units_of(item, (sums.value(grid, {}) for grid in grids)))
         return code.let(amount)
@@ -111,22 +99,18 @@ class Descents(Blocks):
 class Draws(Descents):
     """Code that chooses instances in proportion to their values."""
 
-    def choose(self, loops: Enumeration, table: str) -> None:
-        choose_in_proportion(loops, table, self.amount, self.push)
+    def choose(self, descent: Descent, table: str) -> None:
+        choose_in_proportion(descent.loops, table, self.amount, descent.push)
 
 
 class IndependentDraws(Draws):
     """Code for ``draw``."""
 
-    def function(self, logs: bool = True) -> Function:
-        """The function itself.
-
-        :param logs: whether weights are logarithms.
-        """
+    def function(self) -> Function:
         code, b = self.code, Name("b", "int")
-        self.chain_rows()
+        place_chains(self.elements.layout, code)
         with self.blocks():
-            self.feed_reals(logs)
+            self.feed_reals()
             self.inside()
             self.put_log_z()
             ranks = code.loop("rank", 0, Name("draws", "int"))
@@ -146,14 +130,13 @@ class IndependentDraws(Draws):
 class BestDerivation(Descents):
     """Code for ``best``."""
 
-    arithmetic = LOGS
+    in_logs = True
 
     def function(self) -> Function:
-        """The function itself; weights are logarithms."""
         code, b = self.code, Name("b", "int")
-        self.chain_rows()
+        place_chains(self.elements.layout, code)
         with self.blocks():
-            self.feed(LOGS.zero)
+            self.feed(-math.inf)
             self.inside()
             with self.elements.each_lane() as x:
                 score = code.set("score", NUMBERS[Name("z", "int") * self.lanes + x])
@@ -162,20 +145,13 @@ class BestDerivation(Descents):
                     self.descend(b)
         return Function("best", [*self.parameters(), Array("scores", "real")], code.body)
 
-    def choose(self, loops: Enumeration, table: str) -> None:
-        code, top, found = self.code, Name("top", "real"), Name("found", "bool")
-        code.set("found", value(False))
+    def choose(self, descent: Descent, table: str) -> None:
+        code, top = self.code, Name("top", "real")
         code.set("top", -INF)
 
         def offer(term: Term) -> None:
             v = code.let(self.amount(term))
             code.set("top", select(v > top, v, top))
 
-        loops.instances_here(table, offer)
-
-        def visit(term: Term) -> None:
-            with code.when(negated(found)), code.when(equal(self.amount(term), top)):
-                code.set("found", value(True))
-                self.push(term)
-
-        loops.instances_here(table, visit)
+        descent.loops.instances_here(table, offer)
+        choose_first(descent.loops, table, lambda term: equal(self.amount(term), top), descent.push)

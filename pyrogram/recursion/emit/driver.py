@@ -12,7 +12,6 @@ from ..code.expressions import (
     Array,
     Expression,
     Name,
-    Number,
     equal,
     exponent_of,
     fill,
@@ -23,53 +22,29 @@ from ..code.expressions import (
     power_of_two,
     real,
     select,
-    take,
     total_of,
     value,
     with_lane,
 )
 from ..code.statements import Code, Function
-from ..rules.lowering import lower
 from ..rules.products import Products, with_given, with_products
 from ..rules.recursions import Recursion
-from .arithmetic import REALS, Arithmetic
 from .elements import STARTS, Elements
 from .exponentials import Exponentials
-from .gauge import Growth, with_gauge
+from .gauge import Growth
 from .grids import Sums
 from .inside import Inside
 from .layout import Layout
 from .limits import GOAL, ITEM, Extremes, FactorCounts, items_and_weights, set_limits
-from .numbers import EXPONENTS, MANTISSAS, MARKED, Numbers, PairNumbers, PlainNumbers, Range, log2_of
+from .logs import INF, LOG_Z, SENTENCES, blocks
+from .numbers import EXPONENTS, MANTISSAS, MARKED, Numbers, PairNumbers, Range, log2_of
 from .outside import Outside
 from .powers import DRIFT, Powers
 from .sentence_layout import SentenceLayout
-from .tables import Tables
 from .weights import GAUGE, MEMORY, NUMBERS, WeightCells
 
-INF = Number(math.inf, "real")
-LOG_Z = Array("log_z", "real")
 _WEIGHT = Extremes("weight")
 _NUMBER = Extremes("number")  # that all sentences share
-BLOCKS: list[Array | Name] = [
-    Array("lengths", "int"),
-    Array("order", "int"),
-    Name("count", "int"),
-    Name("parts", "int"),
-    Array("turns", "int"),
-    STARTS,
-]
-"""Parameters of functions that go through blocks of sentences."""
-
-
-def size(recursion: Recursion, lanes: int, layout: Layout, shared: bool, areas: int = 1) -> Function:
-    """``size``: the number of cells that the functions of lanes need.
-
-    :param areas: how often there is a place for every cell.
-    """
-    code, cells = Code(), with_gauge(lower(products_of(recursion, layout).recursion, widen=True))
-    code.give(Tables(cells, layout, lanes, shared).place(code) * areas)
-    return Function("size", layout.parameters(), code.body, "int")
 
 
 def products_of(recursion: Recursion, layout: Layout) -> Products:
@@ -86,22 +61,34 @@ class Blocks:
     :param dtype: of lanes, ``float64`` or ``float32``.
     :param layout: where weights lie.
     :param shared: whether all sentences share the weights that know no position.
+    :param logs: whether weights are logarithms.
     """
 
-    arithmetic: Arithmetic = REALS
+    in_logs = False
+    """Whether numbers are logarithms, and the greatest is the sum."""
     areas = 1
     """How often there is a place for every cell."""
     memory: Sequence[Array] = [MEMORY, MANTISSAS, EXPONENTS]
-    through: Sequence[Array | Name] = BLOCKS
+    through: Sequence[Array | Name] = [*SENTENCES, STARTS]
     elements_type: type[Elements] = Elements
 
     def __init__(
-        self, recursion: Recursion, lanes: int, dtype: str, layout: Layout | None = None, shared: bool = False
+        self, recursion: Recursion, lanes: int, dtype: str, layout: Layout, shared: bool = False, logs: bool = True
     ) -> None:
-        layout = layout or Layout(lower(recursion))
-        self.elements = self.elements_type(products_of(recursion, layout), lanes, layout, shared, self.arithmetic)
+        self.logs = logs
+        self.elements = self.elements_type(products_of(recursion, layout), lanes, layout, shared, self.in_logs)
         self.code, self.lanes, self.dtype = self.elements.code, lanes, dtype
         self.code.set(DRIFT.name, fill(0.0))
+
+    def function(self) -> Function:
+        """The function itself."""
+        raise NotImplementedError
+
+    def size(self) -> Function:
+        """``size``: the number of cells that it needs."""
+        code = Code()
+        code.give(self.elements.tables.place(code) * self.areas)
+        return Function("size", self.elements.layout.parameters(), code.body, "int")
 
     @property
     def range(self) -> Range:
@@ -109,9 +96,9 @@ class Blocks:
         return Range.of(self.dtype)
 
     @property
-    def plain(self) -> PlainNumbers:
+    def plain(self) -> Numbers:
         """Cells of plain numbers."""
-        return PlainNumbers(self.code, self.arithmetic, not self.arithmetic.in_logs)
+        return self.elements.tables.sums.numbers
 
     @property
     def pairs(self) -> PairNumbers:
@@ -137,7 +124,7 @@ class Blocks:
         """Of each table of numbers that all sentences share the sum, and of all the least and the greatest."""
         code, tables = self.code, self.elements.tables
         _NUMBER.begin(code)
-        for w in () if self.arithmetic.in_logs else tables.numbers:
+        for w in () if self.in_logs else tables.numbers:
             grid, total = tables.weight(tables.plain(w)), code.set(f"sum.{w.name}", fill(0.0))
             with tables.sums.loops((), grid.variables):
                 x = code.let(grid.value({}))
@@ -147,7 +134,7 @@ class Blocks:
     def inside(self) -> None:
         """Fill the chart of a block: with plain numbers, and where these leave their range with m * 2**e."""
         code, weights = self.code, (Name("weights.begin", "int"), Name("weights.end", "int"))
-        if self.arithmetic.in_logs:
+        if self.in_logs:
             self.fill_chart(self.plain)
             return
         with code.when(equal(MARKED, 0)):
@@ -176,7 +163,7 @@ class Blocks:
 
     def sums_of(self, numbers: Numbers) -> Sums:
         """Code of sums of such numbers: small tiles of those that take twice the registers."""
-        if isinstance(numbers, PlainNumbers):
+        if numbers is self.plain:
             return self.elements.tables.sums
         return Sums(self.code, self.elements.layout, numbers, (2, 2))
 
@@ -189,29 +176,22 @@ class Blocks:
     def factor_counts(self) -> FactorCounts:
         """The products of which the chart is made."""
         found: dict[bool, set[tuple[int, int]]] = {True: set(), False: set()}
-        for c in self.elements.cells.classes:
-            for factors in (t.all_factors for h in c.heads for t in h.terms):
-                found[c.kind == "goal"].add(items_and_weights(factors))
+        for cell, _, term in self.elements.cells.terms:
+            found[cell.kind == "goal"].add(items_and_weights(term.all_factors))
         return FactorCounts(frozenset(found[True]), frozenset(found[False]))
 
     @contextmanager
     def blocks(self) -> Iterator[None]:
-        """All blocks of the parts that this thread takes: part p has blocks p, p + parts, ..."""
-        code, parts, order = self.code, Name("parts", "int"), Array("order", "int")
+        """All blocks of the parts that this thread takes."""
+        code, order = self.code, Array("order", "int")
         self.elements.tables.place(code)
         self._begin()
-        part = code.set("part", take(Array("turns", "int")))
-        with code.loop_while(part < parts):
-            block = code.set("block", part)
-            with code.loop_while(block * self.lanes < Name("count", "int")):
-                begin = code.set("begin.of", block * self.lanes)
-                here = code.set("here", least(self.lanes, Name("count", "int") - begin))
-                code.set("n", Array("lengths", "int")[order[begin]])
-                shortest = code.set("shortest", Array("lengths", "int")[order[begin + here - 1]])
-                self.look_at_lengths(here, shortest)
-                yield
-                code.set("block", block + parts)
-            code.set("part", take(Array("turns", "int")))
+        with blocks(code, self.lanes) as begin:
+            here = code.set("here", least(self.lanes, Name("count", "int") - begin))
+            code.set("n", Array("lengths", "int")[order[begin]])
+            shortest = code.set("shortest", Array("lengths", "int")[order[begin + here - 1]])
+            self.look_at_lengths(here, shortest)
+            yield
 
     def look_at_lengths(self, here: Expression, shortest: Expression) -> None:
         """Whether every lane has a sentence, and whether all of them have one length, too.
@@ -251,15 +231,15 @@ class Blocks:
                 place = elements.place(w, region) * self.lanes + x
                 self.code.put(NUMBERS, place, elements.given(region.ref, in_logs))
 
-    def feed_reals(self, logs: bool) -> None:
+    def feed_reals(self) -> None:
         """Weights of a block, as numbers, and how large items may be beside them."""
         code, n = self.code, Name("n", "int")
-        self.feed(-math.inf if logs else 0.0)
+        self.feed(-math.inf if self.logs else 0.0)
         for name, x in zip((_WEIGHT.least, _WEIGHT.greatest), self.shared_extremes, strict=True):
             code.set(name.name, x)
         powers = Powers(self.elements, self.range, Growth.of(self.elements.products.recursion), self.logs_of_means())
         powers.begin()
-        Exponentials(self.elements, self.dtype, self.range, _WEIGHT, powers).run(logs)
+        Exponentials(self.elements, self.dtype, self.range, _WEIGHT, powers).run(self.logs)
         powers.run()
         for w in (w for w in self.elements.tables.weights if w.table == GAUGE):
             with code.loop("x", 1, n + 1) as x:
@@ -338,14 +318,10 @@ class LogCounts(Blocks):
 
     name = "lanes"
 
-    def function(self, logs: bool = True) -> Function:
-        """The function itself.
-
-        :param logs: whether weights are logarithms.
-        """
+    def function(self) -> Function:
         code = self.code
         with self.blocks():
-            self.feed_reals(logs)
+            self.feed_reals()
             self.inside()
             self.put_log_z()
             with code.when(Name("with_counts", "int") > 0):
@@ -358,11 +334,9 @@ class LogCounts(Blocks):
 
     def parameters(self) -> list[Array | Name]:
         """Those of the function."""
-        found = [*self.elements.layout.parameters(), *self.through, *_OWN, *self.memory]
-        for w in self.elements.layout.events:
-            found.append(Array(f"out.{w.name}", "element"))
-            found += [Name(f"out.{w.name}.{x}", "int") for x in ("part", "b", *range(w.num_axes))]
-        return found
+        layout = self.elements.layout
+        outputs = [p for w in layout.events for p in w.parameters("out", "element", "part", "b")]
+        return [*layout.parameters(), *self.through, *_OWN, *self.memory, *outputs]
 
     def _drain(self) -> None:
         elements = self.elements

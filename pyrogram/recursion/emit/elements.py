@@ -20,7 +20,6 @@ from ..rules.cells import Loop, names_in
 from ..rules.language import Constant, Position, Ref, Variable, Word
 from ..rules.lowering import lower
 from ..rules.products import Products
-from .arithmetic import REALS, Arithmetic
 from .gauge import with_gauge
 from .grids import place
 from .layout import Layout
@@ -40,21 +39,21 @@ class Elements:
     :param lanes: W.
     :param layout: where weights lie.
     :param shared: whether all sentences share the weights that know no position, as numbers.
-    :param arithmetic: what a sum and a product are. Of logarithms, words have no powers of two.
+    :param in_logs: whether numbers are logarithms, and the greatest is the sum; then words have no powers of two.
     """
 
     products: Products
     lanes: int
     layout: Layout
     shared: bool = False
-    arithmetic: Arithmetic = REALS
+    in_logs: bool = False
     code: Code = field(default_factory=Code)
     tables_type: ClassVar[type[Tables]] = Tables
 
     def __post_init__(self) -> None:
         cells = lower(self.products.recursion, widen=True)
-        self.cells = cells if self.arithmetic.in_logs else with_gauge(cells)
-        self.tables = self.tables_type(self.cells, self.layout, self.lanes, self.shared, self.arithmetic)
+        self.cells = cells if self.in_logs else with_gauge(cells)
+        self.tables = self.tables_type(self.cells, self.layout, self.lanes, self.shared, self.in_logs)
         self.regions = {w: list(regions_of(self.cells, w)) for w in self.tables.in_lanes if w.table != GAUGE}
         factors = self.products.factors
         spoken = Counter(
@@ -229,7 +228,7 @@ class Elements:
                 with code.loop("t", low * count, (high + 1) * count, ROW) as t:
                     at = code.let(least(t, (high + 1) * count - ROW))
                     code.turn(MEMORY, start + at, element.array, STARTS, element.index + at, inward)
-                if inward and not self.arithmetic.in_logs:  # cells read it, and multiply it by empty sums
+                if inward and not self.in_logs:  # cells read it, and multiply it by empty sums
                     self._clear_rest(family, hull, last, adjoint=False)
         with code.otherwise():
             yield

@@ -10,11 +10,10 @@ number of derivations that there are more.
 
 from __future__ import annotations
 
-import copy
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..rules.bounds import Bounds
@@ -22,7 +21,7 @@ from ..rules.cells import CellClass, Cells, Head, J, Term
 from ..rules.domains import ZERO, N, constraints
 from ..rules.interpreter import Grounded, Reals
 from ..rules.language import Entry, InvalidRecursion, Place, Position, Ref, Rule, Size, Variable, Word
-from ..rules.recursions import Recursion, Table
+from ..rules.recursions import Recursion, with_rules
 from .weights import GAUGE
 
 
@@ -40,8 +39,7 @@ def with_gauge(cells: Cells) -> Cells:
         return [Head(h.ref, [gauged(cell, term) for term in h.terms]) for h in cell.heads]
 
     classes = [replace(c, heads=heads(c)) for c in cells.classes]
-    recursion = copy.copy(cells.recursion)
-    recursion.tables = {**recursion.tables, GAUGE: Table(recursion, GAUGE, False, ())}
+    recursion = with_rules(cells.recursion, cells.recursion.rules, {GAUGE: ()})
     return replace(cells, recursion=recursion, classes=classes, arity={**cells.arity, GAUGE: 1})
 
 
@@ -55,27 +53,24 @@ def rules_of_words(cells: Cells) -> frozenset[int] | None:
     of a sentence of one word the goal itself, ``Z[()] += word[A, w[1]] * (n <= 1)``.
     """
     spans = sorted({h.ref.table for c in cells.of("span") for h in c.heads})
-    terms = [(c, h.ref, t) for c in cells.classes for h in c.heads for t in h.terms]
     for values in itertools.product((1, 0), repeat=len(spans)):
-        found = _bringing(cells, terms, dict(zip(spans, values, strict=True)))
+        found = _bringing(cells, dict(zip(spans, values, strict=True)))
         if found is not None:
             return found
     return None
 
 
-def _bringing(
-    cells: Cells, terms: Iterable[tuple[CellClass, Ref, Term]], offsets: dict[str, int]
-) -> frozenset[int] | None:
+def _bringing(cells: Cells, offsets: dict[str, int]) -> frozenset[int] | None:
     """
     :param offsets: a, by item.
     """
     found, first = set(), Position("", 1)
-    for cell, head, term in terms:
+    for cell, head, term in cells.terms:
         given = constraints(term.rule, cells.first, cells.domains)
         assert given is not None
         bounds = Bounds([*term.rule.positions, "i", "j"], given)
         if cell.kind == "span":
-            start, end = Position("i", offsets[head.table]), Position("j")
+            start, end = Position("i", offsets[head.ref.table]), Position("j")
         else:
             start, end = first, Position("n" if cell.kind == "goal" else "j")
         parts = [_words_of(f, first, offsets) for f in term.rule.items]
@@ -148,15 +143,13 @@ def _counted(recursion: Recursion) -> Recursion:
 
     Without unary rules of a list, of which one symbol alone would be below itself.
     """
-    made = copy.copy(recursion)
-    made.tables = dict(recursion.tables)
-    made.rules = []
-    for x, rule in enumerate(recursion.rules):
-        name = f"rule {x}"
-        made.tables[name] = Table(made, name, False, ())
-        if not any(f.table == rule.head.table and f.positions == rule.head.positions for f in rule.items):
-            made.rules.append(replace(rule, factors=(*rule.factors, Ref(name, False, (), ()))))
-    return made
+    names = [f"rule {x}" for x in range(len(recursion.rules))]
+    rules = [
+        replace(rule, factors=(*rule.factors, Ref(name, False, (), ())))
+        for name, rule in zip(names, recursion.rules, strict=True)
+        if not any(f.table == rule.head.table and f.positions == rule.head.positions for f in rule.items)
+    ]
+    return with_rules(recursion, rules, dict.fromkeys(names, ()))
 
 
 def _positional(recursion: Recursion) -> set[Size]:

@@ -18,9 +18,9 @@ from ..code.statements import Function
 from ..rules.language import Ref
 from .agenda import WAY_DOWN
 from .descents import Draws
-from .driver import LOG_Z
 from .exponentials import exp_of_lanes
 from .logarithms import log_of_lanes
+from .logs import LOG_Z
 from .replacements import (
     ENTRIES,
     LOG_Q,
@@ -33,9 +33,9 @@ from .replacements import (
     WIDTH,
     Replacements,
 )
-from .rows import make_chains
+from .rows import place_chains
 from .sweeps import NUMBERS, PLACES, SWEEP, Sweeps
-from .traces import write_positions, write_weight
+from .traces import trace_parameters, write_positions, write_weight
 
 SLOTS = Array("slots", "int32")  # of all numbers of the sentences of a block, their places among those that are kept
 EVENTS = Array("events", "int32")  # as the places of numbers, but of events where these are of entries
@@ -48,11 +48,10 @@ class HastingsSweep(Sweeps, Draws):
     """
 
     def function(self) -> Function:
-        """The function itself."""
         code, order = self.code, Array("order", "int")
         self.made = Replacements(code, self.tied)
         self.elements.tables.place(code)
-        make_chains(self.layout, code)
+        place_chains(self.layout, code)
         for low, high in self.batches():
             self.made.add_all(low, high, -1.0)
             for begin in self.blocks_of(low, high):
@@ -64,12 +63,9 @@ class HastingsSweep(Sweeps, Draws):
                     self.made.decide(b, k)
         own: list[Array | Name] = [
             *(*WAY_DOWN, *REPLACEMENTS, *([ENTRIES, EVENTS] if self.tied else []), Name("seed", "int")),
-            *(Array("positions", "int"), Name("positions_width", "int")),
+            *trace_parameters(self.layout, "positions"),
             *([SLOTS] if self.weighing.listed else []),
         ]
-        for w in self.layout.weights:
-            own += [Name(f"positions.{w.name}", "int")]
-            own += [Name(f"positions.{w.name}.{axis}", "int") for axis in range(w.num_axes)]
         parameters = [*self.layout.parameters(), *SWEEP, *self.memory, *self.weighing.parameters, *own]
         return Function("hastings", parameters, code.body)
 
@@ -81,7 +77,7 @@ class HastingsSweep(Sweeps, Draws):
         code = self.code
         self.weigh(None)
         self._raise()
-        self.feed_reals(logs=False)
+        self.feed_reals()
         self.inside()
         self.put_log_z()
         with self.elements.each_lane() as x, code.when(self.fits(LOG_Z[Name("b", "int")])):
@@ -91,7 +87,7 @@ class HastingsSweep(Sweeps, Draws):
             self.descend(k)
             code.put(LOG_U, k, log(uniform(code)))
             code.put(LOG_Q, k, self._log_weights(Name("b", "int"), k))
-            code.set("t", Name("length", "int"))
+            code.set("t", Name("trace_length", "int"))
             with code.loop_while(Name("t", "int") < WIDTH):
                 code.put(PROPOSED, k * WIDTH + Name("t", "int"), -1)
                 code.set("t", Name("t", "int") + 1)
@@ -122,7 +118,7 @@ class HastingsSweep(Sweeps, Draws):
         """
         code, made = self.code, self.made
         made.start("q")
-        with code.loop("x", 0, Name("length", "int")) as x:
+        with code.loop("x", 0, Name("trace_length", "int")) as x:
             place = code.let(k * WIDTH + x)
             at: Expression = PROPOSED[place]
             at = SLOTS[Name("first", "int") + at] if self.weighing.listed else at

@@ -7,12 +7,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from ..code.expressions import Expression, Name, any_lane, equal, fill, greatest, least
+from ..code.expressions import Expression, Name, any_lane, fill, greatest, least
 from ..code.statements import Code
 from ..rules.cells import CellClass, Head, Term, symbols_in
 from ..rules.language import Ref, Variable
-from ..rules.lowering import may_be_here
+from ..rules.lowering import items_here
 from .grids import Factor, Grid, Held, Known, Sums
+from .instances import the_cell
 from .limits import ITEM
 from .numbers import Number
 from .plan import CellSum, Plan
@@ -20,7 +21,6 @@ from .tables import Tables
 from .weights import MEMORY
 
 N = Name("n", "int")
-J = Name("at.j", "int")
 START, END = Name("start", "int"), Name("end", "int")  # the columns at hand
 
 
@@ -55,20 +55,6 @@ class Pass:
         return [self.tables.factor(f) for f in refs]
 
     @contextmanager
-    def at_width(self, cell: CellClass) -> Iterator[None]:
-        """The span of a fixed width that ends at j, if there is one."""
-        assert cell.width is not None
-        i = self.code.set("at.i", J - cell.width)
-        with self.code.when(i >= self.first):
-            yield
-
-    @contextmanager
-    def at_point(self, cell: CellClass) -> Iterator[None]:
-        """The point j, if it is in the class."""
-        with self.code.when(equal(J, cell.least) if cell.width is not None else J >= cell.least):
-            yield
-
-    @contextmanager
     def ends(self) -> Iterator[Expression]:
         """The lengths of sentences; which lanes have it."""
         with self.code.loop("at.n", 1, N + 1) as m:
@@ -76,15 +62,14 @@ class Pass:
             with self.code.when(any_lane(here)):
                 yield here
 
-    def reads_own_rows(self, cell: CellClass, head: Head, term: Term) -> bool:
+    def reads_own_rows(self, cell: CellClass, term: Term) -> bool:
         """Whether rows of a list read what earlier rows have added to at the same cell."""
-        same = [f for f in term.rule.items if f.table == head.ref.table and cell.kind != "goal"]
-        return any(may_be_here(cell, term.rule, f, self.first, self.cells.domains) for f in same)
+        return bool(items_here(cell, term.rule, self.first, self.cells.domains))
 
     @contextmanager
     def own_rows(self, cell: CellClass, head: Head, backwards: bool) -> Iterator[tuple[list[Variable], list[Term]]]:
         """A loop over the rows of a list, and the terms that read what earlier rows have added to."""
-        terms = [t for t in head.terms if self.reads_own_rows(cell, head, t)]
+        terms = [t for t in head.terms if self.reads_own_rows(cell, t)]
         rows = list(self.tables.item(head.ref).rows) if terms else []
         with ExitStack() as stack:
             for row in rows:
@@ -126,13 +111,13 @@ class Inside(Pass):
             end = code.set("end", least(start + self.width, N + 1))
             with code.loop("at.j", start, end):
                 for c in self.fixed:
-                    with self.at_width(c):
+                    with the_cell(self.code, c, self.first):
                         self._cell(c)
             if self.rest is not None:
                 self._rest(self.rest)
             with code.loop("at.j", start, end):
                 for c in self.points:
-                    with self.at_point(c):
+                    with the_cell(self.code, c, self.first):
                         self._cell(c)
             code.set("start", start + self.width)
         self._close()
@@ -196,7 +181,7 @@ class Inside(Pass):
                 self.sums.clear(self.tables.whole(head.ref))
                 written.add(table)
             for term in head.terms:
-                if not self.reads_own_rows(cell, head, term):
+                if not self.reads_own_rows(cell, term):
                     with self.sums.where(term.guard):
                         self._term(cell, head, term, grid, add=table in written)
                     written.add(table)

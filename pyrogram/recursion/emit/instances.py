@@ -20,6 +20,8 @@ from .agenda import here, in_class
 from .layout import Layout
 from .rows import chain
 
+J = Name("at.j", "int")
+
 
 @dataclass
 class Enumeration:
@@ -36,54 +38,48 @@ class Enumeration:
 
     # ------------------------------------------------------------------ cells
 
-    def upwards(self, visit: Callable[[CellClass], None]) -> None:
-        """All cells in the order of filling."""
-        cells, code, first = self.cells, self.code, self.cells.first
-        spans, points = cells.of("span"), cells.of("point")
-        if spans or points:
-            with code.loop("at.j", first, Name("n", "int") + 1) as j:
-                for cell in spans:
-                    with self._span(cell, j, upwards=True):
+    def cells_in_order(self, visit: Callable[[CellClass], None], upwards: bool = True) -> None:
+        """All cells in the order of filling, or in the reverse one."""
+        code, first, n = self.code, self.cells.first, Name("n", "int")
+        columns, goal = [*self.cells.of("span"), *self.cells.of("point")], self.cells.of("goal")
+        for cell in () if upwards else goal:
+            visit(cell)
+        if columns:
+            with code.loop("at.j", first, n + 1) if upwards else code.loop("at.j", n, first - 1, -1):
+                for cell in columns if upwards else reversed(columns):
+                    with self._of_column(cell, upwards):
                         visit(cell)
-                for cell in points:
-                    with self._point(cell, j):
-                        visit(cell)
-        for cell in cells.of("goal"):
+        for cell in goal if upwards else ():
             visit(cell)
 
-    def downwards(self, visit: Callable[[CellClass], None]) -> None:
-        """All cells, in the reverse order."""
-        cells, code, first = self.cells, self.code, self.cells.first
-        for cell in cells.of("goal"):
-            visit(cell)
-        spans, points = cells.of("span"), cells.of("point")
-        if spans or points:
-            with code.loop("at.j", Name("n", "int"), first - 1, -1) as j:
-                for cell in reversed(points):
-                    with self._point(cell, j):
-                        visit(cell)
-                for cell in reversed(spans):
-                    with self._span(cell, j, upwards=False):
-                        visit(cell)
+    def fill(self, clear: Callable[[Ref], None], visit: Callable[[Head], None]) -> None:
+        """All items in the order of filling, head by head.
+
+        :param clear: code for all symbols of an item, before its first head.
+        :param visit: code for a head at its symbols.
+        """
+
+        def cells(cell: CellClass) -> None:
+            cleared: set[str] = set()
+            for head in cell.heads:
+                if head.ref.table not in cleared:
+                    cleared.add(head.ref.table)
+                    clear(head.ref)
+                with self.symbols(head), self.rows(head):
+                    visit(head)
+
+        self.cells_in_order(cells)
 
     @contextmanager
-    def _span(self, cell: CellClass, j: Expression, upwards: bool) -> Iterator[None]:
-        first = self.cells.first
-        if cell.width is not None:
-            i = self.code.set("at.i", j - cell.width)
-            with self.code.when(i >= first):
-                yield
-        elif upwards:
-            with self.code.loop("at.i", j - cell.least, first - 1, -1):
+    def _of_column(self, cell: CellClass, upwards: bool) -> Iterator[None]:
+        """The cells of a class that end at j."""
+        code, first, last = self.code, self.cells.first, J - cell.least
+        if cell.kind == "span" and cell.width is None:
+            with code.loop("at.i", last, first - 1, -1) if upwards else code.loop("at.i", first, last + 1):
                 yield
         else:
-            with self.code.loop("at.i", first, j - cell.least + 1):
+            with the_cell(code, cell, first):
                 yield
-
-    @contextmanager
-    def _point(self, cell: CellClass, j: Expression) -> Iterator[None]:
-        with self.code.when(equal(j, cell.least) if cell.width is not None else j >= cell.least):
-            yield
 
     # ------------------------------------------------------------------ items and instances
 
@@ -109,7 +105,7 @@ class Enumeration:
                 stack.enter_context(self.code.loop(f"sym.{x.name}", 0, self.layout.size(x.size)))
             yield
 
-    def instances(self, head: Head, visit: Callable[[Term], None]) -> None:
+    def instances(self, head: Head, visit: Callable[[Term], object]) -> None:
         """All instances of the terms of a head whose symbols are known."""
         known = {x.row if isinstance(x, Entry) else x for x in head.ref.symbols}
         for term in head.terms:
@@ -172,7 +168,7 @@ class Enumeration:
         ref = next(h.ref for c in self.cells.classes for h in c.heads if h.ref.table == table)
         return replace(ref, symbols=tuple(here(a) for a in range(len(ref.symbols))))
 
-    def instances_here(self, table: str, visit: Callable[[Term], None]) -> None:
+    def instances_here(self, table: str, visit: Callable[[Term], object]) -> None:
         """All instances that prove the item at hand."""
         for cell in self.cells.classes:
             for head in (h for h in cell.heads if h.ref.table == table):
@@ -180,8 +176,13 @@ class Enumeration:
                     self.instances(head, visit)
 
 
-def needs_accumulation(cell: CellClass, table: str) -> bool:
-    """Whether several heads, or rows of a list, add to the same element of a table, or some elements have no head."""
-    heads = [h for h in cell.heads if h.ref.table == table]
-    symbols = heads[0].ref.symbols
-    return len(heads) > 1 or len(set(symbols)) < len(symbols) or any(not isinstance(x, Variable) for x in symbols)
+@contextmanager
+def the_cell(code: Code, cell: CellClass, first: int) -> Iterator[None]:
+    """The only cell of a class that ends at j, if there is one: a point, or a span of the class's width."""
+    if cell.kind == "span":
+        assert cell.width is not None
+        test = code.set("at.i", J - cell.width) >= first
+    else:
+        test = equal(J, cell.least) if cell.width is not None else J >= cell.least
+    with code.when(test):
+        yield

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from ..code.expressions import Array, Element, Expression, Name, equal, value, within
+from ..code.expressions import Array, Element, Elements, Expression, Name, equal, value, within
 from ..code.statements import Code
 from ..rules.cells import Cells
 from ..rules.domains import last_read
@@ -49,6 +49,14 @@ class WeightTable:
     def num_axes(self) -> int:
         return self.num_positions + len(self.sizes)
 
+    def parameters(self, prefix: str, elements: Elements, *before: str) -> list[Array | Name]:
+        """A table like it, with its strides.
+
+        :param before: axes before those of the weight.
+        """
+        name, axes = f"{prefix}.{self.name}", (*before, *range(self.num_axes))
+        return [Array(name, elements), *(Name(f"{name}.{x}", "int") for x in axes)]
+
 
 @dataclass
 class Layout:
@@ -65,8 +73,7 @@ class Layout:
     @cached_property
     def weights(self) -> list[WeightTable]:
         cells = self.cells
-        rules = [term.rule for cell in cells.classes for head in cell.heads for term in head.terms]
-        last = last_read(rules, cells.first, cells.domains)
+        last = last_read([term.rule for _, _, term in cells.terms], cells.first, cells.domains)
         found = []
         for name, table in cells.recursion.tables.items():
             if not table.is_item and name in cells.arity:
@@ -119,10 +126,7 @@ class Layout:
         found += [Array(f"list.{x}", "int") for x in self.lists]
         for name in self.words:
             found += [Array(f"words.{name}", "int"), Name(f"words.{name}.b", "int")]
-        for w in self.weights:
-            found.append(Array(f"weight.{w.name}", "weight"))
-            found += [Name(f"weight.{w.name}.{x}", "int") for x in ("b", *range(w.num_axes))]
-        return found
+        return [*found, *(p for w in self.weights for p in w.parameters("weight", "weight", "b"))]
 
     def enter(self, code: Code, lane: Expression) -> None:
         """Set variables that depend on the sentence ``b``, which is in a lane; here there are none."""

@@ -17,10 +17,11 @@ from ..code.expressions import Array, Expression, Name, Number, equal, exp, log,
 from ..code.statements import Code, For, Function
 from ..rules.cells import CellClass, Cells, Head, Term
 from ..rules.language import Constant, Entry, Ref
-from .instances import Enumeration, needs_accumulation
+from .instances import Enumeration
 from .layout import Layout
 
 INF = Number(math.inf, "real")
+LOG_Z = Array("log_z", "real")
 CELLS = Array("chart", "real")  # values of items
 GIVEN = Array("given", "real")  # posteriors of items
 B, N = Name("b", "int"), Name("n", "int")
@@ -36,14 +37,11 @@ def log_counts(cells: Cells) -> Function:
     with sentences(code):
         inside(layout, code)
         z = code.set("z", CELLS[layout.item(goal(cells))])
-        code.put(Array("log_z", "real"), B, z)
+        code.put(LOG_Z, B, z)
         with code.when(Name("with_counts", "int") > 0), code.when(z > -INF), code.when(z < INF):
             posteriors(layout, code, Array("scale", "real")[B], lambda f, share: _count(layout, code, f, share))
-    outputs: list[Array | Name] = []
-    for w in layout.weights:
-        outputs.append(Array(f"out.{w.name}", "element"))
-        outputs += [Name(f"out.{w.name}.{x}", "int") for x in ("part", "b", *range(w.num_axes))]
-    own: list[Array | Name] = [Array("log_z", "real"), Name("with_counts", "int"), Array("scale", "real"), GIVEN]
+    outputs = [p for w in layout.weights for p in w.parameters("out", "element", "part", "b")]
+    own: list[Array | Name] = [LOG_Z, Name("with_counts", "int"), Array("scale", "real"), GIVEN]
     return Function("log_counts", [*layout.parameters(), *SENTENCES, CELLS, *own, *outputs], code.body)
 
 
@@ -51,25 +49,13 @@ def inside(layout: Layout, code: Code) -> None:
     """The log values of all items, into the chart."""
     loops = Enumeration(layout.cells, layout, code)
 
-    def fill(cell: CellClass) -> None:
-        started: set[str] = set()
-        for head in cell.heads:
-            table = head.ref.table
-            several = needs_accumulation(cell, table)
-            if several and table not in started:
-                started.add(table)
-                clear(layout, code, head.ref)
-            with loops.symbols(head), loops.rows(head):
-                if not several:
-                    code.set("top", -INF)
-                    code.set("total", 0.0)
-                else:
-                    old = code.set("top", CELLS[layout.item(head.ref)])
-                    code.set("total", select(old > -INF, 1.0, 0.0))
-                loops.instances(head, lambda term: _log_add(code, log_weight(layout, term)))
-                code.put(CELLS, layout.item(head.ref), _log_sum())
+    def fill(head: Head) -> None:
+        old = code.set("top", CELLS[layout.item(head.ref)])
+        code.set("total", select(old > -INF, 1.0, 0.0))
+        loops.instances(head, lambda term: _log_add(code, log_weight(layout, term)))
+        code.put(CELLS, layout.item(head.ref), _log_sum())
 
-    loops.upwards(fill)
+    loops.fill(lambda ref: clear(layout, code, ref), fill)
 
 
 def _log_add(code: Code, v: Expression) -> None:
@@ -97,25 +83,16 @@ def log_weight(layout: Layout, term: Term) -> Expression:
     return value(0.0) if total is None else total
 
 
-def clear(layout: Layout, code: Code, ref: Ref, array: Array = CELLS) -> None:
-    """-inf for all symbols of an item at a cell."""
-    first = first_symbol(layout, ref)
-    with code.loop("symbol", 0, num_symbols(layout, ref)) as s:
-        code.put(array, first + s, -INF)
+def clear(layout: Layout, code: Code, ref: Ref, array: Array = CELLS, each: Expression | int = 1) -> None:
+    """-inf for all symbols of an item at a cell.
 
-
-def first_symbol(layout: Layout, ref: Ref) -> Expression:
-    """The number of the cell of an item with its first symbol."""
+    :param each: how many numbers each symbol has.
+    """
     zeros = tuple(Constant(0) for _ in ref.symbols)
-    return layout.item(Ref(ref.table, True, ref.positions, zeros))
-
-
-def num_symbols(layout: Layout, ref: Ref) -> Expression:
-    """How many symbols an item has at its positions."""
-    count: Expression = value(1)
-    for size in layout.cells.sizes[ref.table]:
-        count = count * layout.size(size)
-    return count
+    first = code.let(layout.item(Ref(ref.table, True, ref.positions, zeros)) * each)
+    count = math.prod(map(layout.size, layout.cells.sizes[ref.table]), start=value(each))
+    with code.loop("symbol", 0, count) as s:
+        code.put(array, first + s, -INF)
 
 
 def posteriors(layout: Layout, code: Code, scale: Expression, count: Callable[[Ref, Name], None]) -> None:
@@ -144,7 +121,7 @@ def posteriors(layout: Layout, code: Code, scale: Expression, count: Callable[[R
                 with code.when(negated(equal(Name("g", "real"), 0.0))):  # a scale may be negative
                     loops.instances(head, share)
 
-    loops.downwards(give)
+    loops.cells_in_order(give, upwards=False)
 
 
 def _count(layout: Layout, code: Code, f: Ref, share: Name) -> None:
@@ -183,16 +160,23 @@ SENTENCES: list[Array | Name] = [
 
 @contextmanager
 def sentences(code: Code) -> Iterator[None]:
-    """All sentences of the parts that this thread takes: part p has those in places p, p + parts, ... of the order."""
+    """All sentences of the parts that this thread takes."""
+    with blocks(code, 1) as place:
+        b = code.set("b", Array("order", "int")[place])
+        code.set("n", Array("lengths", "int")[b])
+        yield
+
+
+@contextmanager
+def blocks(code: Code, lanes: int) -> Iterator[Expression]:
+    """All blocks of the parts that this thread takes: part p has blocks p, p + parts, ...; where each begins."""
     parts = Name("parts", "int")
     part = code.set("part", take(Array("turns", "int")))
     with code.loop_while(part < parts):
-        place = code.set("place.of", part)
-        with code.loop_while(place < Name("count", "int")):
-            b = code.set("b", Array("order", "int")[place])
-            code.set("n", Array("lengths", "int")[b])
-            yield
-            code.set("place.of", place + parts)
+        block = code.set("block", part)
+        with code.loop_while(block * lanes < Name("count", "int")):
+            yield code.set("begin.of", block * lanes)
+            code.set("block", block + parts)
         code.set("part", take(Array("turns", "int")))
 
 

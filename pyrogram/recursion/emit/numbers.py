@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from ..code.expressions import (
     Array,
@@ -32,7 +32,6 @@ from ..code.expressions import (
     select,
 )
 from ..code.statements import Code
-from .arithmetic import LOGS, Arithmetic
 from .weights import MEMORY
 
 MANTISSAS, EXPONENTS = Array("mantissas", "lanes"), Array("exponents", "lanes")  # numbered as the memory of lanes
@@ -92,183 +91,146 @@ class Sum(Pair):
     """A sum whose exponent is known before its terms are added."""
 
 
-class Numbers(Protocol):
-    """Numbers in cells and in variables, and sums and products of them."""
+class Numbers:
+    """Numbers in cells and in variables, and sums and products of them: plain ones here, others below."""
+
+    def __init__(self, code: Code) -> None:
+        self.code = code
 
     @property
     def in_range(self) -> bool:
         """Whether the range of items is looked after."""
+        return True
 
     @property
     def zero(self) -> Number:
         """What a sum begins with."""
+        return fill(0.0)
 
     @property
     def one(self) -> Number:
         """The product of nothing."""
+        return fill(1.0)
 
     def of(self, x: Expression) -> Number:
         """A plain number, in lanes."""
+        return x
 
     def value(self, x: Number) -> Expression:
         """The number as a plain one, which it is within its range."""
+        found: Expression = x
+        return found
 
     def is_zero(self, x: Number) -> Expression:
         """The lanes in which it is zero."""
+        return equal(x, like(x, 0.0))
 
     def load(self, cell: Expression) -> Number:
         """The number in a cell."""
+        return MEMORY[cell]
 
     def put(self, cell: Expression, x: Number) -> None:
         """Write a cell."""
+        self.code.put(MEMORY, cell, x)
 
     def load_adjoint(self, cell: Expression, of: Expression) -> Number:
         """The adjoint in a cell, a sum.
 
         :param of: the cell of the item, or of the weight.
         """
+        return self.load(cell)
 
     def put_adjoint(self, cell: Expression, x: Number) -> None:
         """Write the cell of an adjoint."""
+        self.put(cell, x)
 
     def adjoint(self, cell: Expression, of: Expression) -> Number:
         """The number in the cell of an adjoint; of an item that is zero, zero."""
+        return self.load(cell)
 
     def put_posterior(self, cell: Expression, weight: Number, count: Number) -> None:
         """Write the product of a weight and of a sum that lacks it, as a plain number; zero if one of them is."""
+        count = self.code.let(count)
+        nothing = self.is_zero(weight) | self.is_zero(count)
+        self.code.put(MEMORY, cell, select(nothing, like(weight, 0.0), weight * count))
 
     def let(self, x: Number) -> Number:
         """A number in a new variable."""
+        return self.code.let(x)
 
     def set(self, name: str, x: Number) -> Number:
         """A number in a variable."""
+        return self.code.set(name, x)
 
     def get(self, name: str) -> Number:
         """The number in a variable."""
+        return Name(name, "lanes")
 
     def times(self, a: Number, b: Number) -> Number:
         """A product."""
+        return a * b
 
     def plus(self, a: Number, b: Number) -> Number:
         """A sum."""
+        return a + b
 
     def add_product(self, total: Number, a: Number, b: Number) -> Number:
         """``total + a * b``, rounded once."""
+        return fma(a, b, total)
 
     def rounds(self) -> Sequence[Numbers]:
         """The numbers with which terms are gone through, to be added to sums in variables, one after the other."""
+        return [self]
 
     def bounded(self, adjoint: Number) -> Number:
         """An adjoint. Those of what is zero can be of any size: they matter to nobody, and must not become infinite."""
+        return least(MOST_ADJOINT, adjoint)  # in this order NaN is kept
 
     def select(self, test: Expression, a: Number, b: Number) -> Number:
         """a where the test holds, else b."""
+        return select(test, a, b)
 
     def inverse(self, x: Number) -> Number:
         """1 / x; zero of zero."""
+        return select(x > fill(0.0), fill(1.0) / x, fill(0.0))
 
     def take_weights(self, begin: Expression, end: Expression) -> None:
         """Make numbers of some cells of weights."""
 
     def put_z(self, x: Number) -> None:
         """Write Z into the cells ``z`` and ``z.exponent``."""
-
-    def z(self) -> Number:
-        """Z."""
-
-
-@dataclass
-class PlainNumbers:
-    """Cells that are numbers, or logarithms.
-
-    :param arithmetic: what a sum and a product are.
-    :param in_range: whether the range of items is looked after.
-    """
-
-    code: Code
-    arithmetic: Arithmetic
-    in_range: bool = True
-
-    @property
-    def zero(self) -> Expression:
-        return fill(self.arithmetic.zero)
-
-    @property
-    def one(self) -> Expression:
-        return fill(self.arithmetic.one)
-
-    def of(self, x: Expression) -> Expression:
-        return x
-
-    def value(self, x: Expression) -> Expression:
-        return x
-
-    def is_zero(self, x: Expression) -> Expression:
-        return equal(x, like(x, 0.0))
-
-    def load(self, cell: Expression) -> Expression:
-        return MEMORY[cell]
-
-    def put(self, cell: Expression, x: Expression) -> None:
-        self.code.put(MEMORY, cell, x)
-
-    def load_adjoint(self, cell: Expression, of: Expression) -> Expression:
-        return self.load(cell)
-
-    def put_adjoint(self, cell: Expression, x: Expression) -> None:
-        self.put(cell, x)
-
-    def adjoint(self, cell: Expression, of: Expression) -> Expression:
-        return self.load(cell)
-
-    def put_posterior(self, cell: Expression, weight: Expression, count: Expression) -> None:
-        count = self.code.let(count)
-        nothing = self.is_zero(weight) | self.is_zero(count)
-        self.code.put(MEMORY, cell, select(nothing, like(weight, 0.0), weight * count))
-
-    def let(self, x: Expression) -> Name:
-        return self.code.let(x)
-
-    def set(self, name: str, x: Expression) -> Name:
-        return self.code.set(name, x)
-
-    def get(self, name: str) -> Name:
-        return Name(name, "lanes")
-
-    def times(self, a: Expression, b: Expression) -> Expression:
-        return self.arithmetic.times(a, b)
-
-    def plus(self, a: Expression, b: Expression) -> Expression:
-        return self.arithmetic.plus(a, b)
-
-    def add_product(self, total: Expression, a: Expression, b: Expression) -> Expression:
-        return self.arithmetic.add_product(total, a, b)
-
-    def rounds(self) -> Sequence[Numbers]:
-        return [self]
-
-    def bounded(self, adjoint: Expression) -> Expression:
-        return least(MOST_ADJOINT, adjoint)  # in this order NaN is kept
-
-    def select(self, test: Expression, a: Expression, b: Expression) -> Expression:
-        return select(test, a, b)
-
-    def inverse(self, x: Expression) -> Expression:
-        return select(x > fill(0.0), fill(1.0) / x, fill(0.0))
-
-    def take_weights(self, begin: Expression, end: Expression) -> None:
-        pass
-
-    def put_z(self, x: Expression) -> None:
         self.code.put(MEMORY, _Z, x)
         self.code.put(MEMORY, _Z_EXPONENT, fill(0.0))
 
-    def z(self) -> Expression:
+    def z(self) -> Number:
+        """Z."""
         return MEMORY[_Z]
 
 
-@dataclass
-class PairNumbers:
+class LogNumbers(Numbers):
+    """LogNumbers, of which the greatest is the sum."""
+
+    in_range = False
+
+    @property
+    def zero(self) -> Expression:
+        return fill(-math.inf)
+
+    @property
+    def one(self) -> Expression:
+        return fill(0.0)
+
+    def times(self, a: Expression, b: Expression) -> Expression:
+        return a + b
+
+    def plus(self, a: Expression, b: Expression) -> Expression:
+        return greatest(a, b)
+
+    def add_product(self, total: Expression, a: Expression, b: Expression) -> Expression:
+        return greatest(total, a + b)
+
+
+class PairNumbers(Numbers):
     """Cells that are m * 2**e, in :data:`.MANTISSAS` and :data:`.EXPONENTS`.
 
     A sum has the exponent of its greatest term so far; a long one that of its greatest term, which is found first.
@@ -277,10 +239,11 @@ class PairNumbers:
     number would be.
     """
 
-    code: Code
-    range: Range
-
     in_range = False
+
+    def __init__(self, code: Code, range: Range) -> None:
+        super().__init__(code)
+        self.range = range
 
     @property
     def zero(self) -> Pair:
@@ -403,11 +366,11 @@ class PairsOfSums(PairNumbers):
         return Sum(Name(f"{name}.m", "lanes"), Name(f"{name}.e", "lanes"))
 
 
-class Exponents(PlainNumbers):
+class Exponents(LogNumbers):
     """The exponents of pairs: of a sum the greatest of its terms', of a product the sum of its factors'."""
 
     def __init__(self, code: Code, range: Range) -> None:
-        super().__init__(code, LOGS, in_range=False)
+        super().__init__(code)
         self.range = range
 
     def of(self, x: Expression) -> Expression:

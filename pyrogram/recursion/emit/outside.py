@@ -17,6 +17,7 @@ from ..rules.cells import CellClass, Head, Loop, Term
 from ..rules.language import Position, Ref, Variable
 from .grids import Factor, Grid, Held, Known, Steps, Target
 from .inside import END, START, N, Pass
+from .instances import the_cell
 from .plan import CellSum, Plan
 from .weights import PITCH, WeightCells, weight_cells
 
@@ -37,13 +38,13 @@ class Outside(Pass):
             end = code.set("end", least(start + self.width, N + 1))
             with code.loop("at.j", end - 1, start - 1, -1):
                 for c in reversed(self.points):
-                    with self.at_point(c):
+                    with the_cell(self.code, c, self.first):
                         self._cell(c)
             if self.rest is not None:
                 self._rest(self.rest)
             with code.loop("at.j", end - 1, start - 1, -1):
                 for c in reversed(self.fixed):
-                    with self.at_width(c):
+                    with the_cell(self.code, c, self.first):
                         self._cell(c)
             code.set("start", start - self.width)
         code.set("at.n", N)
@@ -152,7 +153,7 @@ class Outside(Pass):
                         self._open_rows(term, adjoint, rows)
             for term in reversed(head.terms):
                 with self.sums.where(term.guard):
-                    if not self.reads_own_rows(cell, head, term):
+                    if not self.reads_own_rows(cell, term):
                         self._open(cell, head, term, adjoint)
                     if not self._is_late(cell, term):
                         self._count(cell, head, term, ())

@@ -57,15 +57,13 @@ def regions_of(cells: Cells, w: WeightCells) -> Iterator[Region]:
     """The elements of a table of lanes that rules speak of, each in one region."""
     names = [f"axis{x}" for x in range(w.num_axes)]
     found: list[tuple[Ref, Bounds]] = []
-    for cell in cells.classes:
-        for term in (t for head in cell.heads for t in head.terms):
-            for f in term.all_factors:
-                if not f.is_item and weight_cells(f) == w:
-                    bounds = axis_bounds(cells, term, f).of_any_length()  # in a block
-                    for old in [x for x in found if x[1].meets(bounds)]:
-                        found.remove(old)
-                        bounds = bounds.hull(old[1])
-                    found.append((_over_all(cells, f), bounds))
+    for _, _, term in cells.terms:
+        for f in (f for f in term.all_factors if not f.is_item and weight_cells(f) == w):
+            bounds = axis_bounds(cells, term, f).of_any_length()  # in a block
+            for old in [x for x in found if x[1].meets(bounds)]:
+                found.remove(old)
+                bounds = bounds.hull(old[1])
+            found.append((_over_all(cells, f), bounds))
     for f, bounds in found:
         yield Region.of(f, bounds, names)
 

@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Which rows of a list prove an item: chains of rows, which compiled code makes before it goes down from goals.
+"""Which rows of a list prove an item: chains of rows, by which compiled code goes down from goals.
 
 For ``X[i, j, A[r]] += ...`` there is a chain for each symbol x: its first row with A[r] = x, and from each row the next
 one. They are in ascending order; -1 is their end.
@@ -10,13 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
 
 from ..code.expressions import Array, Expression, Name, value
-from ..code.statements import Code, Function
+from ..code.statements import Code
 from ..rules.cells import Cells
 from ..rules.language import Entry, Size
 from .layout import Layout
 
+Numbers = Any  # a numpy array
 CHAINS = Array("chains", "int")
 
 
@@ -35,45 +39,32 @@ def _columns(cells: Cells) -> dict[tuple[str, Size], Size]:
     return found
 
 
-def size_of_chains(cells: Cells, sizes: Mapping[str, int]) -> int:
-    """How many numbers all chains take.
+def chains_of(cells: Cells, sizes: Mapping[str, int], lists: Mapping[str, Numbers]) -> Numbers:
+    """All chains, column by column: the first row of each symbol, then of each row the next one.
 
     :param sizes: numbers of symbols, by their names.
+    :param lists: columns of lists of rules.
     """
-    both = [s for (_, size), rows in _columns(cells).items() for s in (size, rows)]
-    return sum(s if isinstance(s, int) else sizes[s] for s in both)
+    found = [np.zeros(0, np.int64)]
+    for column, size in _columns(cells):
+        entries = np.asarray(lists[column])
+        order = np.argsort(entries, kind="stable")
+        symbols = entries[order]
+        first, following = np.full(size if isinstance(size, int) else sizes[size], -1), np.full(len(entries), -1)
+        first[symbols[::-1]] = order[::-1]  # of equal ones the last assignment, the first row
+        alike = symbols[1:] == symbols[:-1]
+        following[order[:-1][alike]] = order[1:][alike]
+        found += [first, following]
+    return np.concatenate(found)
 
 
-def place_chains(layout: Layout, code: Code) -> list[tuple[str, Size, Size, Expression, Expression]]:
-    """Set variables for the beginning of each chain's table; returns columns, the sizes of symbols and of rows, and
-    where first rows and next rows lie.
-    """
+def place_chains(layout: Layout, code: Code) -> None:
+    """Set variables for the beginning of each column's first rows, and of its next rows."""
     total: Expression = value(0)
-    found: list[tuple[str, Size, Size, Expression, Expression]] = []
     for (column, size), rows in _columns(layout.cells).items():
-        first = code.set(f"first.{column}.{size}", total)
+        code.set(f"first.{column}.{size}", total)
         following = code.set(f"next.{column}.{size}", total + layout.size(size))
         total = following + layout.size(rows)
-        found.append((column, size, rows, first, following))
-    return found
-
-
-def make_chains(layout: Layout, code: Code) -> None:
-    """Code that chains the rows of all lists."""
-    for column, size, rows, first, following in place_chains(layout, code):
-        with code.loop("x", 0, layout.size(size)) as x:
-            code.put(CHAINS, first + x, -1)
-        with code.loop("x", layout.size(rows) - 1, -1, -1) as x:
-            symbol = code.let(first + Array(f"list.{column}", "int")[x])
-            code.put(CHAINS, following + x, CHAINS[symbol])
-            code.put(CHAINS, symbol, x)
-
-
-def chains(layout: Layout) -> Function:
-    """``chains``: all chains, in an array that others are called with."""
-    code = Code()
-    make_chains(layout, code)
-    return Function("chains", [*layout.parameters(), CHAINS], code.body)
 
 
 @contextmanager

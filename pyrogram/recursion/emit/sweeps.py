@@ -31,9 +31,10 @@ from ..code.expressions import (
 )
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
-from .driver import LOG_Z, Blocks
+from .driver import Blocks
 from .elements import STARTS
 from .logarithms import gather
+from .logs import LOG_Z
 from .replacements import ALPHA, COUNTS
 from .sentence_events import CELL
 from .sentence_layout import ENDS, SentenceLayout
@@ -104,7 +105,7 @@ class Sweeps(Blocks):
     def __init__(self, recursion: Recursion, weighing: Weighing, lanes: int) -> None:
         self.weighing, self.tied = weighing, weighing.tied
         self.layout = weighing.layout(recursion)
-        super().__init__(recursion, lanes, "float64", self.layout)
+        super().__init__(recursion, lanes, "float64", self.layout, logs=False)
 
     def batches(self) -> Iterator[tuple[Expression, Expression]]:
         """Every batch, as the places in ``order`` from which and up to which it goes."""

@@ -24,10 +24,9 @@ from ..code.statements import Code
 from ..rules.bounds import Bounds
 from ..rules.cells import CellClass, Cells, I, Inner, J, Term
 from ..rules.language import Constant, Entry, Position, Ref, Size, Symbol, Variable
-from .arithmetic import REALS, Arithmetic
 from .grids import TILE, Grid, Sums
 from .layout import Layout
-from .numbers import PlainNumbers
+from .numbers import LogNumbers, Numbers
 from .plan import CellSum, plan_of
 from .regions import axis_bounds
 from .vectors import VectorSums
@@ -50,21 +49,21 @@ class Tables:
     """The layout of a recursion.
 
     :param shared: whether all sentences share the weights that know no position, as numbers.
-    :param arithmetic: what a sum and a product are.
+    :param in_logs: whether numbers are logarithms, and the greatest is the sum.
     """
 
     cells: Cells
     layout: Layout
     lanes: int
     shared: bool
-    arithmetic: Arithmetic = REALS
+    in_logs: bool = False
     sums: Sums = field(init=False)
     SHARED: ClassVar[Array] = NUMBERS  # has the numbers that all sentences share
     COLUMNS: ClassVar[int] = 8  # of a plan that are filled together, so that they stay in the nearest cache
     PAIRS: ClassVar[bool] = True  # whether two columns may be filled in one loop
 
     def __post_init__(self) -> None:
-        terms = [t for c in self.cells.classes for h in c.heads for t in h.terms]
+        terms = [t for _, _, t in self.cells.terms]
         found = dict.fromkeys(weight_cells(f) for t in terms for f in t.all_factors if not f.is_item)
         self.weights: list[WeightCells] = list(found)
         self.numbers = [w for w in self.weights if self.is_number(w)]
@@ -94,21 +93,20 @@ class Tables:
     def _is_unique(self, w: WeightCells) -> bool:
         """See :attr:`unique`; of one table."""
         found: list[Bounds] = []
-        for cell in self.cells.classes:
-            for term in (t for h in cell.heads for t in h.terms):
-                for f in (f for f in term.all_factors if not f.is_item and weight_cells(f) == w):
-                    is_outer = f in term.factors
-                    loops = () if is_outer else term.loops
-                    names = {*(x.name for x in cell.positions), *(x.name for x in loops)}
-                    planned = self.plan is not None and cell.kind == "span" and cell.width is None
-                    if not planned or not self.is_counted(w) or not names <= {x.name for x in axes(f)}:
-                        return False
-                    # A factor of a sum is evaluated wherever its cells are, and be the sum empty.
-                    limits = self.cells.limits(cell) if is_outer else None
-                    bounds = axis_bounds(self.cells, term, f, limits).of_any_length()
-                    if any(bounds.meets(other) for other in found):
-                        return False
-                    found.append(bounds)
+        for cell, _, term in self.cells.terms:
+            for f in (f for f in term.all_factors if not f.is_item and weight_cells(f) == w):
+                is_outer = f in term.factors
+                loops = () if is_outer else term.loops
+                names = {*(x.name for x in cell.positions), *(x.name for x in loops)}
+                planned = self.plan is not None and cell.kind == "span" and cell.width is None
+                if not planned or not self.is_counted(w) or not names <= {x.name for x in axes(f)}:
+                    return False
+                # A factor of a sum is evaluated wherever its cells are, and be the sum empty.
+                limits = cell.limits(self.cells.first) if is_outer else None
+                bounds = axis_bounds(self.cells, term, f, limits).of_any_length()
+                if any(bounds.meets(other) for other in found):
+                    return False
+                found.append(bounds)
         return True
 
     def sides_of(self, table: str) -> tuple[Side, ...]:
@@ -155,9 +153,8 @@ class Tables:
 
     def place(self, code: Code) -> Expression:
         """Set a variable for the beginning of each table; returns the number of cells of all."""
-        kind = VectorSums if self.is_alone and not self.arithmetic.in_logs else Sums
-        numbers = PlainNumbers(code, self.arithmetic, not self.arithmetic.in_logs)
-        self.sums = kind(code, self.layout, numbers, self.tile())
+        kind = VectorSums if self.is_alone and not self.in_logs else Sums
+        self.sums = kind(code, self.layout, LogNumbers(code) if self.in_logs else Numbers(code), self.tile())
         for size in self.layout.sizes:
             code.set(f"padded.{size}", (Name(f"size.{size}", "int") + (TILE - 1)) // TILE * TILE)
         total: Expression = value(0)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..code.expressions import Array, Expression, Name, equal, fill, greatest, least, select, value
@@ -34,15 +33,15 @@ class Dual:
     d: Number
 
 
-@dataclass
-class DualNumbers:
-    """Numbers with tangents, in cells and in variables; see :class:`.Numbers`.
+class DualNumbers(Numbers):
+    """Numbers with tangents.
 
     :param base: of the numbers, and of the tangents.
     """
 
-    code: Code
-    base: Numbers
+    def __init__(self, code: Code, base: Numbers) -> None:
+        super().__init__(code)
+        self.base = base
 
     @property
     def in_range(self) -> bool:
@@ -115,9 +114,6 @@ class DualNumbers:
         d = base.add_product(base.add_product(total.d, a.d, b.x), a.x, b.d)
         return self.let(Dual(base.add_product(total.x, a.x, b.x), d))
 
-    def rounds(self) -> Sequence[Numbers]:
-        return [self]
-
     def bounded(self, adjoint: Dual) -> Dual:
         if not self.in_range:
             return Dual(self.base.bounded(adjoint.x), self.base.bounded(adjoint.d))
@@ -164,14 +160,11 @@ class Tangents(LogCounts):
         return DualNumbers(self.code, base)
 
     def parameters(self) -> list[Array | Name]:
-        found = [*super().parameters(), Array("tangent", "real")]
-        for w in self.elements.layout.weights:
-            found.append(Array(f"direction.{w.name}", "element"))
-            found += [Name(f"direction.{w.name}.{x}", "int") for x in ("b", *range(w.num_axes))]
-        return found
+        directions = [p for w in self.elements.layout.weights for p in w.parameters("direction", "element", "b")]
+        return [*super().parameters(), Array("tangent", "real"), *directions]
 
-    def feed_reals(self, logs: bool) -> None:
-        super().feed_reals(logs)
+    def feed_reals(self) -> None:
+        super().feed_reals()
         elements, code = self.elements, self.code
         with elements.each_lane() as lane:
             for w, region in elements.all_regions(elements.regions):

@@ -28,14 +28,13 @@ from ..rules.language import Ref, Size
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
 from .descents import BestDerivation, IndependentDraws
-from .driver import LOG_Z, Blocks, LogCounts, products_of
+from .driver import Blocks, LogCounts
 from .elements import Elements
-from .gauge import with_gauge
 from .grids import TILE
 from .layout import Layout
 from .logarithms import log_of_lanes
+from .logs import LOG_Z
 from .numbers import MARKED
-from .rows import place_chains
 from .tables import Side, Tables
 from .weights import WeightCells
 
@@ -117,7 +116,7 @@ class Threads(Blocks):
         with code.loop_while(begin < _COUNT):
             b = code.set("b", Array("order", "int")[begin])
             code.set("n", Array("lengths", "int")[b])
-            if self.arithmetic.in_logs:
+            if self.in_logs:
                 yield
             else:
                 with code.when(equal(_AGAIN, 0) | negated(equal(LOG_Z[b], LOG_Z[b]))):
@@ -133,10 +132,6 @@ class Threads(Blocks):
         self.code.set(MARKED.name, 0)
         self.code.set("spoilt", 1)
         self.restore()
-
-    def chain_rows(self) -> None:
-        """Chains of the rows of lists are made before, once for all threads."""
-        place_chains(self.elements.layout, self.code)
 
 
 class _Counts(Threads, LogCounts):
@@ -166,14 +161,6 @@ def kernel(name: str, recursion: Recursion, dtype: str, shared: bool) -> Kernel:
     own = {name: size for name, size in _OWN.items() if name in arrays}
     sizes = [Name(size, "int") for size in dict.fromkeys(own.values())]
     return Kernel(Function(f.name, [*f.parameters, *([NUMBERS] if shared else []), *sizes], f.body), own)
-
-
-def size(recursion: Recursion, shared: bool) -> Function:
-    """``size``: the number of cells that a thread needs."""
-    layout = Layout(lower(recursion))
-    code, cells = Code(), with_gauge(lower(products_of(recursion, layout).recursion, widen=True))
-    code.give(ThreadTables(cells, layout, 1, shared).place(code))
-    return Function("size", layout.parameters(), code.body, "int")
 
 
 def numbers_of(recursion: Recursion, weights: Mapping[str, Tensor], sizes: Mapping[str, int], raised: bool) -> Tensor:

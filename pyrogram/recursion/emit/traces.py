@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..code.expressions import Array, Expression, Name, value
+from ..code.expressions import Array, Expression, Name
 from ..code.statements import Code
 from ..rules.language import Ref, Word
 from .layout import Layout
@@ -21,47 +21,48 @@ from .layout import Layout
 Trace = Mapping[str, Sequence[int]]
 
 
-def trace_parameters(layout: Layout) -> list[Array | Name]:
-    """Of a function that writes derivations."""
-    found: list[Array | Name] = [Array("trace", "int"), Name("trace_width", "int")]
+def trace_parameters(layout: Layout, rows: str = "trace") -> list[Array | Name]:
+    """Of a function that writes derivations, or other ``rows``."""
+    found: list[Array | Name] = [Array(rows, "int"), Name(f"{rows}_width", "int")]
     for w in layout.weights:
-        found.append(Name(f"trace.{w.name}", "int"))
-        found += [Name(f"trace.{w.name}.{axis}", "int") for axis in range(w.num_axes)]
+        found += [Name(f"{rows}.{w.name}{axis}", "int") for axis in ("", *(f".{a}" for a in range(w.num_axes)))]
     return found
 
 
-def trace_values(layout: Layout, trace: Trace, shape: tuple[int, ...]) -> dict[str, Any]:
-    """The parameters; rows of -1 of this shape are to be written into."""
-    values: dict[str, Any] = {"trace": np.full(shape, -1, np.int64), "trace_width": shape[-1]}
+def trace_values(layout: Layout, trace: Trace, table: Any, rows: str = "trace") -> dict[str, Any]:
+    """The parameters.
+
+    :param table: of whole numbers, -1, in an array or a tensor; its rows are written into.
+    """
+    values: dict[str, Any] = {rows: table, f"{rows}_width": table.shape[-1]}
     for w in layout.weights:
-        numbers = trace.get(w.name, (-1, *(0,) * w.num_axes))
-        values |= {f"trace.{w.name}": numbers[0]}
-        values |= {f"trace.{w.name}.{axis}": s for axis, s in enumerate(numbers[1:])}
+        first, *strides = trace.get(w.name, (-1, *(0,) * w.num_axes))
+        values |= {f"{rows}.{w.name}": first} | {f"{rows}.{w.name}.{axis}": s for axis, s in enumerate(strides)}
     return values
+
+
+def no_rows(*shape: int) -> Any:
+    """An array to write into."""
+    return np.full(shape, -1, np.int64)
 
 
 def write_positions(layout: Layout, code: Code, ref: Ref) -> None:
     """Append a number to the ``positions`` of the sentence ``b``: of the positions of a weight's words, from 0."""
-    number = Name(f"positions.{ref.table}", "int")
-    with code.when(number >= 0):
-        index: Expression = number
-        for axis, x in enumerate(ref.symbols):
-            if isinstance(x, Word):
-                index = index + (layout.position(x.position) - 1) * Name(f"positions.{ref.table}.{axis}", "int")
-        at = Name("positions_length", "int")
-        with code.when(at < Name("positions_width", "int")):
-            code.put(Array("positions", "int"), Name("b", "int") * Name("positions_width", "int") + at, index)
-        code.set("positions_length", at + 1)
+    words = {a: layout.position(x.position) - 1 for a, x in enumerate(ref.symbols) if isinstance(x, Word)}
+    _append(code, ref, "positions", Name("b", "int"), words)
 
 
 def write_weight(layout: Layout, code: Code, ref: Ref) -> None:
     """Append the number of a weight to the row at hand, if the caller wants its table and there is room."""
-    number = Name(f"trace.{ref.table}", "int")
-    with code.when(number >= 0):
-        index: Expression = value(0)
-        for axis, x in enumerate(layout.axis_values(ref)):
-            index = index + x * Name(f"trace.{ref.table}.{axis}", "int")
-        at = Name("length", "int")
-        with code.when(at < Name("trace_width", "int")):
-            code.put(Array("trace", "int"), Name("row", "int") * Name("trace_width", "int") + at, index + number)
-        code.set("length", at + 1)
+    _append(code, ref, "trace", Name("row", "int"), dict(enumerate(layout.axis_values(ref))))
+
+
+def _append(code: Code, ref: Ref, rows: str, row: Name, indices: Mapping[int, Expression]) -> None:
+    index: Expression = Name(f"{rows}.{ref.table}", "int")
+    at, width = Name(f"{rows}_length", "int"), Name(f"{rows}_width", "int")
+    with code.when(index >= 0):
+        for axis, x in indices.items():
+            index = index + x * Name(f"{rows}.{ref.table}.{axis}", "int")
+        with code.when(at < width):
+            code.put(Array(rows, "int"), row * width + at, index)
+        code.set(at.name, at + 1)

@@ -18,14 +18,11 @@ changes nothing, and the derivative of log Z by it is how often the item is expe
 
 from __future__ import annotations
 
-import copy
-import functools
 from collections.abc import Sequence
 from dataclasses import replace
 
 from .language import InvalidRecursion, Ref, Rule, Size, Symbol, Word
-from .latex import latex
-from .recursions import Recursion, Table
+from .recursions import Recursion, with_rules
 
 
 def bonus_name(table: str) -> str:
@@ -41,20 +38,16 @@ def with_bonus(recursion: Recursion, names: Sequence[str]) -> Recursion:
     :raises InvalidRecursion: if there is no such item or weight, or a word stands in an axis in one rule, and another
         symbol in another rule.
     """
-    made = copy.copy(recursion)
-    made.tables = dict(recursion.tables)
     sizes: dict[str, tuple[Size, ...]] = {}
     for name in names:
         if name not in recursion.tables or name == recursion.goal:
             known = ", ".join(x for x in recursion.tables if x != recursion.goal)
             raise InvalidRecursion(f"{recursion.name} has no item or weight {name}; it has {known}")
-    made.rules = [_with_bonus(recursion, rule, names, sizes) for rule in recursion.rules]
+    rules = [_with_bonus(recursion, rule, names, sizes) for rule in recursion.rules]
     for name in names:
         if name not in sizes:
             raise InvalidRecursion(f"{name} is in no rule of {recursion.name}")
-        made.tables[bonus_name(name)] = Table(made, bonus_name(name), False, sizes[name])
-    made.formulas = functools.partial(latex, made)
-    return made
+    return with_rules(recursion, rules, {bonus_name(name): sizes[name] for name in names})
 
 
 def _with_bonus(recursion: Recursion, rule: Rule, names: Sequence[str], sizes: dict[str, tuple[Size, ...]]) -> Rule:

@@ -21,6 +21,7 @@ its symbols and not in symbols times length, and equal sums of a cell are formed
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -117,6 +118,22 @@ class CellClass:
     def positions(self) -> tuple[Position, ...]:
         return {"span": (I, J), "point": (J,), "goal": ()}[self.kind]
 
+    @property
+    def widths(self) -> tuple[Bound, ...]:
+        """What says which cells these are."""
+        if self.kind == "goal":
+            return ()
+        low = I if self.kind == "span" else Position("")
+        return (low + self.least <= J).bounds + (() if self.width is None else (low + self.width >= J).bounds)
+
+    def limits(self, first: int) -> list[Bound]:
+        """All that holds for their positions.
+
+        :param first: the first position.
+        """
+        within = [b for x in self.positions for b in (*(Position("", first) <= x).bounds, *(x <= N).bounds)]
+        return [Bound("", "n", -1), *within, *self.widths]
+
     def __str__(self) -> str:
         what = {"span": "spans of width", "point": "points at", "goal": "goal"}[self.kind]
         title = what if self.kind == "goal" else f"{what} {self.least}{' and more' if self.width is None else ''}"
@@ -147,15 +164,16 @@ class Cells:
     def goal(self) -> str:
         return self.recursion.goal
 
-    def limits(self, cell: CellClass) -> list[Bound]:
-        """What holds for the positions i and j of the cells of a class."""
-        found = [Bound("", "n", -1), *(Position("", self.first) <= J).bounds, *(J <= N).bounds]
-        low = {"span": I, "point": Position("")}.get(cell.kind)
-        if low is not None:
-            found += (low + cell.least <= J).bounds
-            if cell.width is not None:
-                found += (low + cell.width >= J).bounds
-        return found
+    @property
+    def terms(self) -> list[tuple[CellClass, Head, Term]]:
+        return [(c, h, t) for c in self.classes for h in c.heads for t in h.terms]
+
+    def num_symbols(self, item: str, sizes: Mapping[str, int]) -> int:
+        """How many elements an item has at its positions.
+
+        :param sizes: numbers of symbols, by their names.
+        """
+        return math.prod(s if isinstance(s, int) else sizes[s] for s in self.sizes[item])
 
     def of(self, kind: Kind) -> list[CellClass]:
         return [c for c in self.classes if c.kind == kind]

@@ -7,6 +7,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from graphlib import TopologicalSorter
 from typing import Any, NoReturn
 
 from .interpreter import Grounded, Instance, Key, _element
@@ -175,20 +176,15 @@ class Chart:
             width = at[1] - at[0] if len(at) == 2 else at[0] - self.recursion.first if at else self.n
             return width, at[0] if at else 0, tables.index(key[0]), key
 
-        waits = {key: {item for x in own for item in x.items} for key, own in instances.items()}
-        needed_by: dict[Key, list[Key]] = {}
-        for key, items in waits.items():
-            for item in items:
-                needed_by.setdefault(item, []).append(key)
-        ready = [rank(key) for key, items in waits.items() if not items]
-        heapq.heapify(ready)
-        while ready:
+        order = TopologicalSorter({key: {item for x in own for item in x.items} for key, own in instances.items()})
+        order.prepare()
+        ready: list[tuple[int, int, int, Key]] = []
+        while order.is_active():
+            for key in order.get_ready():
+                heapq.heappush(ready, rank(key))
             key = heapq.heappop(ready)[-1]
             yield key
-            for other in needed_by.get(key, ()):
-                waits[other].discard(key)
-                if not waits[other]:
-                    heapq.heappush(ready, rank(other))
+            order.done(key)
 
 
 __all__ = ["Chart"]

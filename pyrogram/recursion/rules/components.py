@@ -16,12 +16,10 @@ After ``with_components(page, ["arc", "root"])``:
 from __future__ import annotations
 
 import copy
-import functools
 from collections.abc import Collection
 from dataclasses import replace
 
 from .language import Ref, Rule, Variable
-from .latex import latex
 from .recursions import Recursion, Table
 
 COMPONENTS = "component.count"
@@ -43,7 +41,6 @@ def with_components(recursion: Recursion, weights: Collection[str]) -> Recursion
         sizes = (COMPONENTS, *table.sizes) if name in own else table.sizes
         made.tables[name] = Table(made, name, table.is_item, sizes)
     made.rules = [_with_component(recursion, rule, own) for rule in recursion.rules]
-    made.formulas = functools.partial(latex, made)
     return made
 
 

@@ -101,29 +101,14 @@ def _classes(kind: Kind, rules: list[Rule], first: int, domains: dict[str, Domai
             for rule in rules:
                 name = rule.head.table
                 domains[name] = replace(domains[name], least=min(domains[name].least, fixed + 1))
-    other = I if kind == "span" else ZERO
     for cell in made:
-        limits: tuple[Bound, ...] = ()
-        if kind != "goal":
-            limits = (other + cell.least <= J).bounds
-            if cell.width is not None:
-                limits += (other + cell.width >= J).bounds
-        here = _of_cell(cell, first, limits)
         for rule in rules:
-            narrowed = replace(rule, bounds=rule.bounds + limits)
+            narrowed = replace(rule, bounds=rule.bounds + cell.widths)
             bounds = _bounds(narrowed, first, domains)
             if bounds.possible:
-                _place(cell, narrowed, bounds, here)
+                _place(cell, narrowed, bounds, cell.limits(first))
         _fill_gaps(cell, rules, domains)
     return [cell for cell in made if cell.heads]
-
-
-def _of_cell(cell: CellClass, first: int, limits: tuple[Bound, ...]) -> list[Bound]:
-    """All that holds for the positions of a class of cells."""
-    found = [*limits, *(Position("", 1) <= N).bounds]
-    for x in cell.positions:
-        found += [*(Position("", first) <= x).bounds, *(x <= N).bounds]
-    return found
 
 
 def _fill_gaps(cell: CellClass, rules: Sequence[Rule], domains: Mapping[str, Domain]) -> None:
@@ -266,18 +251,20 @@ def _sort(cell: CellClass, first: int, domains: Mapping[str, Domain]) -> None:
 
 def _reads_own_list(cell: CellClass, head: Head, first: int, domains: Mapping[str, Domain]) -> bool:
     """Whether the rows of a list read what earlier rows have added to at the same cell."""
-    pairs = [(term.rule, f) for term in head.terms for f in term.rule.items if f.table == head.ref.table]
-    return any(may_be_here(cell, rule, f, first, domains) for rule, f in pairs)
+    return any(items_here(cell, term.rule, first, domains) for term in head.terms)
 
 
 def may_read_own_cell(cells: Cells) -> Iterator[tuple[tuple[Symbol, ...], tuple[Symbol, ...], Rule]]:
     """The symbols of heads that a list names, those of the items that they read at their own cell, and the rules."""
-    for cell in cells.classes:
-        for head in cell.heads:
-            for term in head.terms:
-                for f in term.rule.items:
-                    if _follows_list(term.rule, f) and may_be_here(cell, term.rule, f, cells.first, cells.domains):
-                        yield head.ref.symbols, f.symbols, term.rule.written or term.rule
+    for cell, head, term in cells.terms:
+        for f in items_here(cell, term.rule, cells.first, cells.domains):
+            if _follows_list(term.rule, f):
+                yield head.ref.symbols, f.symbols, term.rule.written or term.rule
+
+
+def items_here(cell: CellClass, rule: Rule, first: int, domains: Mapping[str, Domain]) -> list[Ref]:
+    """Factors of the same table as the rule's head that can be in its cell."""
+    return [f for f in rule.items if f.table == rule.head.table and may_be_here(cell, rule, f, first, domains)]
 
 
 def may_be_here(cell: CellClass, rule: Rule, f: Ref, first: int, domains: Mapping[str, Domain]) -> bool:

@@ -47,7 +47,7 @@ def recursion(page: Callable[..., None] | None = None, *, first: int = 1) -> Cal
         written(made, *args, **options)
         made.check_finished()
         lower(made)
-        made.formulas = functools.partial(latex, made)
+        made.formulas = latex
         return made
 
     return build

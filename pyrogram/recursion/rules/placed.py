@@ -18,8 +18,6 @@ on right sides.
 
 from __future__ import annotations
 
-import copy
-import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -27,8 +25,7 @@ import torch
 from torch import Tensor
 
 from .language import Ref, Rule, Size, Variable, Word
-from .latex import latex
-from .recursions import Recursion, Table
+from .recursions import Recursion, with_rules
 
 
 @dataclass(frozen=True)
@@ -60,12 +57,7 @@ def placed(recursion: Recursion) -> tuple[Recursion, tuple[WordWeight, ...]]:
     rules = [_placed(recursion, rule, found) for rule in recursion.rules]
     if not found:
         return recursion, ()
-    made = copy.copy(recursion)
-    made.rules, made.tables = rules, dict(recursion.tables)
-    for name, weight in found.items():
-        made.tables[name] = Table(made, name, False, (weight.size,))
-    made.formulas = functools.partial(latex, made)
-    return made, tuple(found.values())
+    return with_rules(recursion, rules, {name: (w.size,) for name, w in found.items()}), tuple(found.values())
 
 
 def _placed(recursion: Recursion, rule: Rule, found: dict[str, WordWeight]) -> Rule:

@@ -15,7 +15,6 @@ A product's posterior is that of each of its factors.
 
 from __future__ import annotations
 
-import copy
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -23,8 +22,8 @@ from dataclasses import dataclass, replace
 from .bounds import Bounds
 from .cells import names_in, renamed, symbols_in
 from .domains import bounds_of
-from .language import Bound, Constant, Entry, Position, Ref, Rule, Variable, Word, _positions
-from .recursions import Recursion, Table
+from .language import Bound, Constant, Entry, Position, Ref, Rule, Size, Variable, Word, _positions
+from .recursions import Recursion, with_rules
 
 
 @dataclass(frozen=True)
@@ -52,19 +51,14 @@ def with_products(recursion: Recursion, shared: bool = True) -> Products:
         of its sum, and fewer weights are made: worth it where sentences have the same weights. Several of them that
         stand together become one.
     """
-    made = copy.copy(recursion)
-    made.tables = dict(recursion.tables)
     factors: dict[str, tuple[Ref, ...]] = {}
-    alone = set() if shared else _shared(recursion)
-    made.rules = []
+    alone, rules = set() if shared else _shared(recursion), list[Rule]()
     for rule in recursion.rules:
         common = tuple(f for f in rule.weights if (rule.head.table, f) in alone)
         own = tuple(f for f in rule.weights if f not in common)
         parts = common if common and not _is_product(own) else rule.weights
-        made.rules.append(_with_product(rule, parts, factors))
-    for name in factors:
-        made.tables[name] = Table(made, name, False, ())
-    return Products(made, factors)
+        rules.append(_with_product(rule, parts, factors))
+    return Products(with_rules(recursion, rules, dict.fromkeys(factors, ())), factors)
 
 
 def _shared(recursion: Recursion) -> set[tuple[str, Ref]]:
@@ -105,14 +99,19 @@ def with_given(recursion: Recursion, given: frozenset[str]) -> Products:
         F[t, x] += F[t - 1, y] * transition[y, x] * bonus[t, x] * emission[x, w[t]]
         F[t, x] += F[t - 1, y] * transition[y, x] * P[t, x]
     """
-    made = copy.copy(recursion)
-    made.tables = dict(recursion.tables)
     factors: dict[str, tuple[Ref, ...]] = {}
-    made.rules = [_with_given(made, rule, given, factors) for rule in recursion.rules]
-    return Products(made, factors)
+    sizes: dict[str, tuple[Size, ...]] = {}
+    rules = [_with_given(rule, given, factors, sizes) for rule in recursion.rules]
+    return Products(with_rules(recursion, rules, sizes), factors)
 
 
-def _with_given(made: Recursion, rule: Rule, given: frozenset[str], factors: dict[str, tuple[Ref, ...]]) -> Rule:
+def _with_given(
+    rule: Rule, given: frozenset[str], factors: dict[str, tuple[Ref, ...]], sizes: dict[str, tuple[Size, ...]]
+) -> Rule:
+    """
+    :param factors: of products, to which one may be added.
+    :param sizes: of their symbols.
+    """
     for f in (f for f in rule.weights if f.table in given and names_in(f)):
         for g in (g for g in rule.weights if g.table not in given and _indices(f) == _indices(g) is not None):
             names, symbols = sorted(names_in(f)), symbols_in([f])
@@ -123,8 +122,7 @@ def _with_given(made: Recursion, rule: Rule, given: frozenset[str], factors: dic
                 for part in (renamed(f, axes), renamed(g, axes))
             )
             product = Ref(" * ".join(map(str, parts)), False, tuple(map(Position, names)), tuple(symbols))
-            factors[product.table] = parts
-            made.tables[product.table] = Table(made, product.table, False, tuple(x.size for x in symbols))
+            factors[product.table], sizes[product.table] = parts, tuple(x.size for x in symbols)
             left = tuple(x for x in rule.factors if x not in (f, g))
             return replace(rule, factors=(*left, product), bounds=_bounds(rule, (f, g)), written=None)
     return rule

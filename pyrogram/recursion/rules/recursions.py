@@ -4,8 +4,9 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -73,7 +74,7 @@ class Recursion:
     first: int = 1
     rules: list[Rule] = field(default_factory=list, init=False)
     tables: dict[str, Table] = field(default_factory=dict, init=False)
-    formulas: Callable[[], str] | None = field(default=None, init=False)
+    formulas: Callable[[Recursion], str] | None = field(default=None, init=False)
     _names: dict[str, str] = field(default_factory=dict, init=False, repr=False)
     _pending: list[Pending] = field(default_factory=list, init=False, repr=False)
 
@@ -204,7 +205,18 @@ class Recursion:
         return "\n".join(map(str, self.rules))
 
     def _repr_latex_(self) -> str | None:
-        return None if self.formulas is None else self.formulas()
+        return None if self.formulas is None else self.formulas(self)
+
+
+def with_rules(recursion: Recursion, rules: Sequence[Rule], weights: Mapping[str, tuple[Size, ...]]) -> Recursion:
+    """The same recursion with other rules.
+
+    :param weights: the sizes of those that are new, by name.
+    """
+    made = copy.copy(recursion)
+    made.rules = list(rules)
+    made.tables = {**made.tables, **{name: Table(made, name, False, sizes) for name, sizes in weights.items()}}
+    return made
 
 
 def _without_brackets(head: Ref, product: Product) -> Iterator[tuple[tuple[Ref, ...], tuple[Bound, ...], bool]]:

@@ -12,7 +12,6 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,9 +21,8 @@ from ..code.statements import Function
 from ..emit import threads
 from ..emit.agenda import size_of_agenda
 from ..emit.layout import Layout
-from ..emit.rows import chains as chains_of_rows
-from ..emit.rows import size_of_chains
-from ..emit.traces import Trace, trace_parameters
+from ..emit.rows import chains_of
+from ..emit.traces import Trace, trace_values
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
 from .functions import compiled, compiled_kernels
@@ -115,7 +113,7 @@ class DeviceEngine:
         batch = self._batch(inputs)
         log_z = torch.empty(B, dtype=torch.float64, device=device)
         found = torch.full((number, B, width), -1, dtype=torch.long, device=device)
-        values = batch.values | {"log_z": log_z} | self._traced(trace, found)
+        values = batch.values | {"log_z": log_z} | trace_values(self.layout, trace, found)
         self._launch("draw", batch, values | {"draws": number, "seed": seed, "batch": B})
         return batch.back(log_z), batch.back(found.movedim(1, -1)).transpose(0, 1)
 
@@ -125,7 +123,8 @@ class DeviceEngine:
         batch = self._batch(inputs, raised=False)
         scores = torch.empty(B, dtype=torch.float64, device=device)
         found = torch.full((B, width), -1, dtype=torch.long, device=device)
-        self._launch("best", batch, batch.values | self._traced(trace, found) | {"scores": scores, "batch": B})
+        values = batch.values | trace_values(self.layout, trace, found)
+        self._launch("best", batch, values | {"scores": scores, "batch": B})
         return batch.back(scores), batch.back(found.movedim(0, -1))
 
     # ------------------------------------------------------------------ parameters
@@ -165,16 +164,6 @@ class DeviceEngine:
         bounds += [rows.shape[1] + 1 for rows in inputs.words.values()]
         return min(bounds) if bounds else int(inputs.lengths.max()) + 1
 
-    def _traced(self, trace: Trace, found: Tensor) -> Values:
-        """Parameters of what writes derivations into rows; elements of no table but those of ``trace`` are written."""
-        values: Values = {p.name: 0 for p in trace_parameters(self.layout)}
-        values |= {"trace": found, "trace_width": found.shape[-1]}
-        for w in self.layout.weights:
-            first, *strides = trace.get(w.name, (-1,))
-            values[f"trace.{w.name}"] = first
-            values |= {f"trace.{w.name}.{axis}": s for axis, s in enumerate(strides)}
-        return values
-
     # ------------------------------------------------------------------ kernels
 
     def _launch(self, name: str, batch: Batch, values: Values) -> None:
@@ -189,7 +178,8 @@ class DeviceEngine:
         B, device = len(batch.order), batch.order.device
         cells, agenda, each = self._room(batch.pitch, batch.given.sizes, descends)
         if descends:
-            values["chains"] = self._chains(batch).to(device)
+            chains = chains_of(self.cells, batch.given.sizes, batch.given.lists)
+            values["chains"] = torch.from_numpy(chains).to(device)
         most = min(kernel.most_threads, self.launcher.device.memory // (_SHARE * each))
         number = max(WARP, min(-(-B // WARP) * WARP, most // WARP * WARP))
         values |= {"size": cells, "size.agenda": agenda, "again": int(complete)}
@@ -214,20 +204,6 @@ class DeviceEngine:
         agenda = size_of_agenda(self.cells, pitch, sizes) if descends else 0
         return cells, agenda, 3 * cells * self._torch_dtype.itemsize + 8 * agenda
 
-    def _chains(self, batch: Batch) -> Tensor:
-        """Chains of the rows of lists, made on the CPU: where a derivation goes from the symbols of an item."""
-        chains = np.zeros(size_of_chains(self.cells, batch.given.sizes), np.int64)
-        if len(chains):
-            sizes = {f"size.{name}": size for name, size in batch.given.sizes.items()}
-            lists = {f"list.{name}": np.asarray(column, np.int64) for name, column in batch.given.lists.items()}
-            unused = dict.fromkeys(self._rows.parameters["chains"], 0)
-            self._rows("chains", unused | sizes | lists | {"chains": chains})
-        return torch.from_numpy(chains)
-
-    @functools.cached_property
-    def _rows(self) -> Compiled:
-        return compiled(self.recursion, "chains", lambda: [chains_of_rows(self.layout)], self.dtype, 1)
-
     def _kernel(self, name: str, complete: bool) -> Loaded:
         key = name, complete
         if key not in self._kernels:
@@ -247,7 +223,7 @@ class DeviceEngine:
         kind = "size with numbers" if self.shared else "size"
 
         def made() -> list[Function]:
-            return [threads.size(self.recursion, self.shared)]
+            return [threads.KERNELS["lanes"](self.recursion, self.dtype, self.shared).size()]
 
         return compiled(self.recursion, f"{kind} of a thread", made, self.dtype, 1)
 

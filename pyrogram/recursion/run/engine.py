@@ -7,7 +7,7 @@ from __future__ import annotations
 import functools
 import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,14 +17,15 @@ from ..code.objects import Call, Compiled
 from ..code.statements import Function
 from ..code.threads import run_workers
 from ..emit import descents, driver, tangents
-from ..emit.agenda import room
+from ..emit.agenda import size_of_agenda
 from ..emit.inputs import PARTS, Inputs, strided
 from ..emit.layout import Layout
+from ..emit.rows import chains_of
 from ..emit.tables import Tables
-from ..emit.traces import Trace, trace_values
+from ..emit.traces import Trace, no_rows, trace_values
 from ..rules.cells import CellClass, Cells, Term, symbols_in
 from ..rules.language import InvalidRecursion, Ref, Size, Word, _positions
-from ..rules.lowering import lower, may_be_here
+from ..rules.lowering import items_here, lower
 from ..rules.recursions import Recursion
 from .checks import Checks
 from .functions import compiled
@@ -39,6 +40,13 @@ FLOAT32_BLOCKS = 64  # whose counts are added up in float32; their sums are adde
 WORTH = 6e5  # operations with symbols from which on a sentence may be done alone: fewer do not pay for the compiler
 LARGE = 2**24  # bytes of a chart of a block, far more than the caches have
 KEPT = 2**22  # bytes of memory that a thread keeps for its next call
+
+BLOCKS: dict[str, type[driver.Blocks]] = {
+    "lanes": driver.LogCounts,
+    "tangents": tangents.Tangents,
+    "draw": descents.IndependentDraws,
+    "best": descents.BestDerivation,
+}
 
 
 @dataclass(frozen=True)
@@ -159,14 +167,14 @@ class LanesEngine:
         B, n, number = len(inputs.lengths), inputs.pitch - 1, rows[0]
         log_z = np.empty(B)
         own = {"log_z": log_z, "draws": number, "seed": seed, "batch": B}
-        own |= trace_values(self.layout, trace, (number, B, rows[1]))
+        own |= trace_values(self.layout, trace, no_rows(number, B, rows[1]))
         self._run("draw", inputs, order, own, {}, self._alone(inputs, order), 2.0 * n**3 + 1000.0 * number * n)
         return log_z, own["trace"]
 
     def best(self, inputs: Inputs, order: Numbers, trace: Trace, width: int) -> tuple[Numbers, Numbers]:
         """The log weight of the best derivation, shape ``(B,)``, and the weights in it, shape ``(B, width)``."""
         B, n = len(inputs.lengths), inputs.pitch - 1
-        own = {"scores": np.empty(B), "batch": B} | trace_values(self.layout, trace, (B, width))
+        own = {"scores": np.empty(B), "batch": B} | trace_values(self.layout, trace, no_rows(B, width))
         self._run("best", inputs, order, own, {}, self._alone(inputs, order), 2.0 * n**3 + 1000.0 * n)
         return own["scores"], own["trace"]
 
@@ -190,13 +198,16 @@ class LanesEngine:
             return
         fixed = {"parts": -(-len(order) // self.width), **fixed, "count": len(order)}
         prepared = self._prepare(name, inputs, own, fixed, int(inputs.lengths[order[0]]) + 1)
-        values = {**own, "order": order, **inputs.arrays()}
+        values, descends = {**own, "order": order, **inputs.arrays()}, name in ("draw", "best")
+        if descends:
+            values["chains"] = chains_of(self.cells, inputs.sizes, inputs.lists)
 
         def work(turns: Numbers) -> None:
             try:
                 call, later = self._with_memory(name, prepared), {"turns": turns}
-                if name in ("draw", "best"):
-                    later |= room(self.cells, prepared.pitch, prepared.sizes)
+                if descends:
+                    size = size_of_agenda(self.cells, prepared.pitch, prepared.sizes)
+                    later["agenda"] = np.zeros(size, np.int64)
                 call(values | later)
             except BaseException:
                 self._own.__dict__.clear()  # a function that ends early leaves anything in memory
@@ -239,13 +250,11 @@ class LanesEngine:
     def _sums(self) -> list[tuple[tuple[Size, ...], int]]:
         """Of every sum of products its symbols, and how many positions its terms have."""
         found = []
-        for cell in self.cells.classes:
-            cells = max(0, len(cell.positions) - (cell.width is not None))
-            for term in (t for h in cell.heads for t in h.terms):
-                inner = term.inner
-                if inner is not None:
-                    found.append((tuple(x.size for x in (*inner.free, *inner.symbols)), cells + len(inner.loops)))
-                found.append((tuple(x.size for x in symbols_in(term.factors)), cells))
+        for cell, _, term in self.cells.terms:
+            cells, inner = max(0, len(cell.positions) - (cell.width is not None)), term.inner
+            if inner is not None:
+                found.append((tuple(x.size for x in (*inner.free, *inner.symbols)), cells + len(inner.loops)))
+            found.append((tuple(x.size for x in symbols_in(term.factors)), cells))
         return found
 
     def _num_operations(self, n: int, *sizes: tuple[str, int]) -> float:
@@ -324,41 +333,22 @@ class LanesEngine:
     #: Arrays of cells. Pages of zeros that nobody writes into take no memory.
     _memories: Sequence[str] = ("memory", "mantissas", "exponents")
 
-    def _functions_of(self, name: str) -> list[Callable[[Recursion], Function]]:
-        """A function, and the one that says how much memory it needs."""
-        layout = Layout(lower(self.recursion), self.layout.given)
-        own, areas = (self.width, self._name, layout, self.shared), 1
-        make: dict[str, Callable[[Recursion], Function]] = {
-            "lanes": lambda recursion: driver.LogCounts(recursion, *own).function(self.logs),
-            "tangents": lambda recursion: tangents.Tangents(recursion, *own).function(self.logs),
-            "draw": lambda recursion: descents.IndependentDraws(recursion, *own).function(self.logs),
-            "best": lambda recursion: descents.BestDerivation(recursion, *own).function(),
-        }
-        if name == "tangents":
-            areas = tangents.Tangents.areas
-        return [make[name], lambda recursion: driver.size(recursion, self.width, layout, self.shared, areas)]
-
     @property
     def _kind(self) -> str:
         """Tells the functions of this engine from those of others, in the cache."""
         numbers = " with numbers" if self.shared else ""
-        return f"lanes of {'logs' if self.logs else 'reals'}{numbers}{self._given}"
-
-    @property
-    def _given(self) -> str:
-        return f" given {sorted(self.layout.given)}" if self.layout.given else ""
+        return f"lanes of {'logs' if self.logs else 'reals'}{numbers} given {sorted(self.layout.given)}"
 
     def _function(self, name: str) -> Compiled:
+        def make() -> list[Function]:
+            layout = Layout(lower(self.recursion), self.layout.given)
+            made = BLOCKS[name](self.recursion, self.width, self._name, layout, self.shared, self.logs)
+            return [made.function(), made.size()]
+
         if name not in self._functions:
-            makers, kind = self._functions_of(name), f"{name} in {self._kind}"
-            self._functions[name] = compiled(
-                self.recursion,
-                kind,
-                lambda: [f(self.recursion) for f in makers],
-                self._name,
-                self.width,
-                self._weights.name,
-            )
+            kind = f"{name} in {self._kind}"
+            made = compiled(self.recursion, kind, make, self._name, self.width, self._weights.name)
+            self._functions[name] = made
         return self._functions[name]
 
 
@@ -409,7 +399,7 @@ def fits_lanes(recursion: Recursion) -> bool:
         cells = lower(recursion, widen=True)
     except InvalidRecursion:
         return False
-    return all(_fits(cells, c, h.ref, t) for c in cells.classes for h in c.heads for t in h.terms)
+    return all(_fits(cells, cell, head.ref, term) for cell, head, term in cells.terms)
 
 
 def _fits(cells: Cells, cell: CellClass, head: Ref, term: Term) -> bool:
@@ -424,6 +414,4 @@ def _fits(cells: Cells, cell: CellClass, head: Ref, term: Term) -> bool:
     used += [x.name for loop in term.loops for x in (*loop.low, *loop.high)]
     if "n" in used:
         return False
-    same = [f for f in term.rule.items if f.table == head.table]
-    reads_own = any(may_be_here(cell, term.rule, f, cells.first, cells.domains) for f in same)
-    return not (reads_own and term.inner is not None)
+    return term.inner is None or not items_here(cell, term.rule, cells.first, cells.domains)

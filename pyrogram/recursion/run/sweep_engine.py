@@ -13,14 +13,15 @@ import numpy as np
 
 from ..code.objects import Compiled
 from ..code.statements import Function
-from ..emit import driver
-from ..emit.agenda import room
+from ..emit.agenda import size_of_agenda
 from ..emit.collapsed import CollapsedSweep
 from ..emit.hastings import HastingsSweep
 from ..emit.inputs import strided
 from ..emit.layout import Layout
+from ..emit.rows import chains_of
 from ..emit.sentence_events import CELL, FewEvents, SentenceEvents, repeated_tables
 from ..emit.sweeps import Weighing
+from ..emit.traces import no_rows, trace_values
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
 from .engine import LONG, as_long_as, lines_of
@@ -96,7 +97,7 @@ class SweepEngine:
             name: SentenceTable(np.ascontiguousarray(rows, np.float64), row)
             for name, (rows, row) in corpus.given.items()
         }
-        axes = self._axes = {w.name: w.num_axes for w in Layout(self._cells).weights}
+        axes = {w.name: w.num_axes for w in Layout(self._cells).weights}
         rows = {name for name, shape in shapes.items() if name in axes and len(shape) > axes[name]}
         self.weighing = Weighing(
             given=frozenset(self.given),
@@ -208,7 +209,7 @@ class SweepEngine:
         width = max(1, self.events.words.shape[1]) if positions else 0
         values |= {
             "rows": rows,
-            "trace": np.full((size, rows.shape[1]), -1, np.int64),
+            "trace": no_rows(size, rows.shape[1]),
             "trace_width": rows.shape[1],
             "multinomials": self.multinomials,
             "accepted": np.zeros(N, np.int64),
@@ -216,12 +217,7 @@ class SweepEngine:
             "log_u": np.zeros(size),
             "power": 1 / temperature,
             "seed": seed,
-            "positions": np.full((N, width), -1, np.int64),
-            "positions_width": width,
-        }
-        for table, num_axes in self._axes.items():
-            first, *strides = positions.get(table, (-1, *(0,) * num_axes))
-            values |= {f"positions.{table}": first, **{f"positions.{table}.{a}": s for a, s in enumerate(strides)}}
+        } | trace_values(self._layout, positions, no_rows(N, width), "positions")
         if self._renumbered is not None:
             values |= {"entries": self._renumbered, "events": self.events.places}
         self._run("hastings", values, order, size)
@@ -272,8 +268,11 @@ class SweepEngine:
         if self.weighing.listed:
             own |= {"drained": lines_of(most, _DOUBLE, lanes), "slots": lines_of(most, np.dtype(np.int32), lanes)}
         own |= {array: lines_of(size, _DOUBLE, lanes) for array in self._memories}
-        self._kept[name, lanes] = own | room(self._cells, pitch, self._sizes) if name == "hastings" else own
-        return self._kept[name, lanes]
+        if name == "hastings":
+            own["agenda"] = np.zeros(size_of_agenda(self._cells, pitch, self._sizes), np.int64)
+            own["chains"] = chains_of(self._cells, self._sizes, self._lists)
+        self._kept[name, lanes] = own
+        return own
 
     def _values(self, counts: Numbers, alpha: Numbers, batch_size: int) -> dict[str, Any]:
         """The parameters that both sweeps have, but order and memory."""
@@ -317,8 +316,8 @@ class SweepEngine:
             sweep, recursion = kinds[name]
 
             def make() -> list[Function]:
-                size = driver.size(recursion, lanes, self._layout, shared=False)
-                return [sweep(recursion, self.weighing, lanes).function(), size]
+                made = sweep(recursion, self.weighing, lanes)
+                return [made.function(), made.size()]
 
             self._functions[name, lanes] = compiled(recursion, kind, make, "float64", lanes)
         return self._functions[name, lanes]

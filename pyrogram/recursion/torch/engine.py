@@ -94,8 +94,8 @@ class TorchEngine(SumsInTorch):
     def __init__(self, recursion: Recursion) -> None:
         self.recursion = recursion
         self.cells = lower(recursion)
-        terms = [(c, h.ref, t) for c in self.cells.classes for h in c.heads for t in h.terms]
-        self._follows_lists = any(reads_itself(self.cells, *term) for term in terms)
+        terms = self.cells.terms
+        self._follows_lists = any(reads_itself(self.cells, c, h.ref, t) for c, h, t in terms)
         items = [f for c, _, t in terms if c.kind == "span" for f in t.all_factors if f.is_item]
         self._spans_read_points = any(len(f.positions) == 1 for f in items)
 
@@ -114,7 +114,7 @@ class TorchEngine(SumsInTorch):
         tables = Tables.of(self.cells, weights, lengths, words or {}, sizes or {}, lists or {})
         traced = any(map(is_traced, [*weights.values(), *(words or {}).values(), lengths]))
         filler = Filler(tables, Logarithms(looks=not traced), self._chains(lists or {}))
-        found = filler.fill_point_by_point() if self._spans_read_points else filler.fill()
+        found = filler.fill(self._spans_read_points)
         return found.masked_fill(found.detach() == -torch.inf, -torch.inf).to(dtype)  # which has no gradient
 
     def _chains(self, lists: Mapping[str, Tensor]) -> dict[tuple[int, str], int]:

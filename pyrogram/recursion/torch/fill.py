@@ -20,7 +20,7 @@ from torch import Tensor
 
 from ..rules.cells import CellClass, Cells, Head, Inner, Kind, Term
 from ..rules.language import Entry, InvalidRecursion, Position, Ref, Variable, Word
-from ..rules.lowering import may_be_here
+from ..rules.lowering import items_here
 from .chart import Chart
 from .semirings import Logarithms, Part
 from .tables import Grid, Tables, align, variables_of, where
@@ -36,26 +36,14 @@ class Filler:
         self.tables, self.semiring, self.chart, self.chains = tables, semiring, Chart(tables), chains
         self.cells, self.first, self.n = tables.cells, tables.cells.first, tables.n
 
-    def fill(self) -> Tensor:
-        """All cells: spans by width, points, the goal, whose values they are, shape ``(B,)``."""
-        self._kind("span", range(self.n - self.first + 1))
-        self._kind("point", range(self.first, self.n + 1))
-        return self._goal()
+    def fill(self, spans_read_points: bool) -> Tensor:
+        """All cells: spans by width, points, the goal, whose values they are, shape ``(B,)``.
 
-    def fill_point_by_point(self) -> Tensor:
-        """The same where spans read points, a rare case: all spans again for each point, n times as long."""
-        items = [x for x, arity in self.cells.arity.items() if arity == 1 and x in self.cells.domains]
-        points = range(self.first, self.n + 1)
-        known = {name: {j: self.chart.full(name, j) for j in points} for name in items}
-        for last in points:
-            self.chart = Chart(self.tables, {name: dict(x) for name, x in known.items()})
+        :param spans_read_points: a rare case, and n times as long: each time one point more is right.
+        """
+        for _ in range(self.n - self.first + 1 if spans_read_points else 1):
             self._kind("span", range(self.n - self.first + 1))
-            self._kind("point", range(last, last + 1))
-            for name in items:
-                known[name][last] = self.chart.get(name, last)
-        return self._goal()
-
-    def _goal(self) -> Tensor:
+            self._kind("point", range(self.first, self.n + 1))
         self._kind("goal", range(1))
         return self.chart.get(self.cells.goal, 0)[0]
 
@@ -186,9 +174,9 @@ def reads_itself(cells: Cells, cell: CellClass, head: Ref, term: Term) -> list[t
     """
     rows = {x.row for x in head.symbols if isinstance(x, Entry)}
     found = []
-    for f in term.all_factors:
+    for f in items_here(cell, term.rule, cells.first, cells.domains):
         shared = [x.row for x in f.symbols if isinstance(x, Entry) and x.row in rows]
-        if f.table == head.table and shared and may_be_here(cell, term.rule, f, cells.first, cells.domains):
+        if shared:
             found.append((f, shared[0]))
     return found
 

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from collections.abc import Sequence
 from string import ascii_letters
 
@@ -35,29 +37,22 @@ class Logarithms:
             found = self._of_numbers(parts, wanted, kept, lead)
             if found is not None:
                 return found
-        value: Tensor | None = None
-        for x, variables in parts:
-            x = align(x, variables, wanted)
-            value = x if value is None else value + x
-        assert value is not None
+        value = functools.reduce(operator.add, (align(x, variables, wanted) for x, variables in parts))
         dims = [*range(lead), *range(lead + kept, lead + len(wanted))]
         return self.total(value, dims) if dims else value
 
     @staticmethod
     def _of_numbers(parts: Sequence[Part], wanted: tuple[Variable, ...], kept: int, lead: int) -> Tensor | None:
         """The sum of products of numbers, of which none but zero is less than a float can be; None if one may be."""
-        numbers: list[Part] = []
-        scale: Tensor | None = None  # of each term of the sum over leading axes, (*lead, left ends, B)
-        least = 0.0
+        numbers, peaks, least = list[Part](), list[Tensor](), 0.0
         for value, variables in parts:
             axes = tuple(range(value.dim() - 2 - len(variables), value.dim() - 2))
             peak = value.detach().amax(axes, keepdim=True) if axes else value.detach()
             peak = peak.clamp_min(_lowest(value.dtype))
             least += _least(value.detach() - peak)
             numbers.append(((value - peak).exp(), variables))
-            peak = peak.squeeze(axes)
-            scale = peak if scale is None else scale + peak
-        assert scale is not None
+            peaks.append(peak.squeeze(axes))
+        scale = functools.reduce(operator.add, peaks)  # of each term of the leading sum, (*lead, left ends, B)
         top = scale.amax(tuple(range(lead)), keepdim=True) if lead else scale
         least += _least(scale - top)
         if not least > math.log(torch.finfo(top.dtype).tiny):
