@@ -8,15 +8,17 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from own_grammars import LISTS, blocks, cnf, dmv, hmm, listed, of_lengths
 from torch import Tensor
 
-from pyrogram import CFG, DMV, HMM, Grammar
+from pyrogram import CFG, Grammar
 from pyrogram.grammars import RecursiveGrammar, Word
+from pyrogram.infer import VariationalEM
+from pyrogram.models.logistic_normal import logistic_normal
 from pyrogram.recursion import Derivations, Grounded, recursion
-from pyrogram.testing import GrammarCase, check_grammar
 
 WORDS = torch.tensor([[0, 1, 0], [1, 0, -1], [1, -1, -1], [0, 0, 1]])
 GRAMMARS: dict[str, tuple[Callable[[], RecursiveGrammar], Tensor]] = {
@@ -43,51 +45,7 @@ def corpus(num_words: int, seed: int = 0) -> Tensor:
     return torch.where(torch.arange(8) < torch.randint(1, 9, (20, 1), generator=generator), words, -1)
 
 
-# ---------------------------------------------------------------------- the battery
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:RecursiveGrammar cannot draw sentences")
-@pytest.mark.parametrize(
-    "name",
-    [n if n == "PCFG" else pytest.param(n, marks=pytest.mark.slow) for n in GRAMMARS],
-)
-def test_battery(name: str) -> None:
-    make, words = GRAMMARS[name]
-    grammar = make()
-    R = grammar.num_events
-
-    def counts(value: Tensor) -> Tensor:
-        return torch.nn.functional.one_hot(value.long() + 1, R + 1)[..., 1:].sum(-2).double()
-
-    check_grammar(GrammarCase(grammar, words, parts=counts))
-
-
-@pytest.mark.slow
-def test_draws_are_those_of_the_user() -> None:
-    check_grammar(GrammarCase(dmv(2, 2, sample=DMV(2).sample), WORDS[:2], parts=None))
-
-
 # ---------------------------------------------------------------------- the grammars of the package
-
-
-@pytest.mark.one_in(4)
-@pytest.mark.parametrize(
-    ("own", "other"), [(dmv(2, 3), DMV(3)), (hmm(2, 3), HMM(2, 3)), (hmm(1, 2), HMM(1, 2))], ids=repr
-)
-def test_log_z_and_counts_of_the_package(own: RecursiveGrammar, other: Grammar) -> None:
-    """Blocks have the same names and shapes, so the weights are the same."""
-    words, logs = corpus(own.num_words), log_weights(own)
-    (log_z, counts), (truth, expected) = own.expected_counts(logs, words), other.expected_counts(logs, words)
-    torch.testing.assert_close(log_z, truth, rtol=1e-12, atol=1e-12)
-    torch.testing.assert_close(counts, expected, rtol=1e-12, atol=1e-12)
-    each = log_weights(own, (len(words),))
-    torch.testing.assert_close(own.log_partition(each, words), other.log_partition(each, words), rtol=1e-12, atol=1e-12)
-    mine: Any = own.derivation(None, words, log_weights=each)
-    theirs: Any = other.derivation(None, words, log_weights=each)
-    torch.testing.assert_close(mine.expected_counts(), theirs.expected_counts(), rtol=1e-12, atol=1e-12)
-    torch.testing.assert_close(mine.entropy(), theirs.entropy(), rtol=1e-10, atol=1e-10)
-    torch.testing.assert_close(mine.top_k(4)[1], theirs.top_k(4)[1], rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.one_in(2)
@@ -262,30 +220,6 @@ def test_nan_stays_nan() -> None:
     assert grammar.log_partition(each, WORDS).isnan().tolist() == [False, False, True, False]
 
 
-@pytest.mark.parametrize("scale", [[2.0, 2.0, 2.0, 2.0], [1.0, -3.0, 0.0, 0.5], [-1.0, -2.0, -3.0, -4.0]])
-@pytest.mark.parametrize("grammar", [dmv(3, 2), cnf(2, 2)], ids=["in lanes", "in logarithms"])
-def test_gradients_of_shared_tables(grammar: RecursiveGrammar, scale: list[float]) -> None:
-    """Those of a sum over sentences, each with a factor of its own sign, against counts sentence by sentence."""
-    logs = log_weights(grammar)
-    leaves = {name: w.clone().requires_grad_() for name, w in logs.items()}
-    factors = torch.tensor(scale, dtype=torch.float64)
-    found = torch.autograd.grad((factors * grammar.log_partition(leaves, WORDS)).sum(), list(leaves.values()))
-    _, counts = grammar.sentence_counts(logs, WORDS)
-    for (name, c), gradient in zip(counts.items(), found, strict=True):
-        torch.testing.assert_close(gradient, torch.tensordot(factors, c, 1), msg=name)
-
-
-def test_float32_and_no_sentences() -> None:
-    grammar = dmv(3, 2)
-    logs = {name: w.float() for name, w in log_weights(grammar).items()}
-    exact = grammar.log_partition(log_weights(grammar), WORDS)
-    assert grammar.log_partition(logs, WORDS).dtype == torch.float32
-    torch.testing.assert_close(grammar.log_partition(logs, WORDS).double(), exact, rtol=1e-5, atol=1e-5)
-    log_z, counts = grammar.expected_counts(logs, WORDS[:0])
-    assert log_z.shape == (0,) and all(bool((c == 0).all()) for c in counts.values())
-    assert grammar.derivation(None, WORDS[:0], log_weights=logs).sample().shape == (0, grammar.longest(3))
-
-
 def test_torch_transforms() -> None:
     """Gradients, Hessians and vmap of torch.func, of weights and of words."""
     grammar = dmv(3, 2)
@@ -321,3 +255,11 @@ def test_copies(duplicate: Callable[[Any], Any]) -> None:
     identities = {make().identity for make, _ in GRAMMARS.values()}
     assert len(identities) == len(GRAMMARS)
     assert listed().identity == listed().identity
+
+
+# ---------------------------------------------------------------------- loops beyond those of test_listed_grammars.py
+
+
+def test_a_logistic_normal_bound_never_falls() -> None:
+    loop = VariationalEM(logistic_normal).run(WORDS, dmv(3, 2), num_steps=4, progress=False)
+    assert (np.diff(loop.history) >= -1e-6).all() and loop.history[-1] > loop.history[0]

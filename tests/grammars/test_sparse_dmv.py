@@ -25,7 +25,7 @@ from pyrogram.grammars.sparse_dmv import SparseDMVUpdates
 from pyrogram.infer import EM, CollapsedVB, TreeGibbs, TreeHastings, VariationalEM
 from pyrogram.models import maximum_likelihood
 from pyrogram.models.dirichlet import dirichlet
-from pyrogram.testing import GrammarCase, check_grammar, chi_square
+from pyrogram.testing import chi_square
 
 WORDS = torch.tensor([[0, 1, 2, 1, 0], [2, 2, 0, 1, -1], [1, 0, 0, -1, -1], [1, -1, -1, -1, -1], [3, 4, -1, -1, -1]])
 NEW = torch.tensor([[4, 0, 3, 1, 5], [2, 4, -1, -1, -1], [5, -1, -1, -1, -1]])  # pairs and a word that WORDS has not
@@ -136,13 +136,6 @@ def test_starts_are_those_of_the_dmv(options: dict[str, Any]) -> None:
     for method, arguments in starts:
         found = grammar.dense(grammar.initial_weights(WORDS, method, **arguments))
         close(found, other.initial_weights(WORDS, method, **arguments))
-
-
-@pytest.mark.slow
-def test_battery() -> None:
-    grammar = SparseDMV.of(torch.tensor([[0, 1], [1, -1]]), 3)
-    initial = [("harmonic", {}), ("supervised", {"heads": torch.tensor([[2, 0], [0, -1]])})]
-    check_grammar(GrammarCase(grammar, torch.tensor([[0, 1], [1, -1]]), initialisers=initial))
 
 
 @pytest.mark.parametrize("options", KINDS[1:3], ids=str)

@@ -5,6 +5,7 @@
 from typing import Any
 
 import cfg_instances
+import own_grammars
 import pytest
 import scored_instances
 import torch
@@ -12,6 +13,7 @@ import tree_instances
 from torch import Tensor
 
 from pyrogram import DMV, HMM
+from pyrogram.grammars import DistanceDMV, LexicalisedPCFG, SimplePCFG, SparseDMV, TensorPCFG
 from pyrogram.testing import DistributionCase, GrammarCase, checks_for
 
 TREES = tree_instances.TREES
@@ -120,11 +122,39 @@ GRAMMARS = {
     "HMM": GrammarCase(HMM(2, 2), HMM_WORDS, parts=states_of_words),
     "HMM of one state": GrammarCase(HMM(1, 2), HMM_WORDS, parts=None),
 }
+
+
+def events_of(grammar: Any, words: Tensor) -> GrammarCase:
+    """Of a grammar whose derivations are rows of events: of these, mbr gets as many right as can be."""
+    R = grammar.num_events
+    return GrammarCase(
+        grammar, words, lambda rows: torch.nn.functional.one_hot(rows.long() + 1, R + 1)[..., 1:].sum(-2).double()
+    )
+
+
+TWO, THREE = torch.tensor([[0, 1], [1, -1]]), torch.tensor([[0, 1], [1, -1], [1, 1]])
+PAIRS = [("harmonic", {}), ("supervised", {"heads": torch.tensor([[2, 0], [0, -1]])})]
+#: For the slow stage, with all their derivations.
+MORE = {
+    "distances": events_of(DistanceDMV(2, widths=(1, 2)), TWO),
+    "lexicalised": events_of(LexicalisedPCFG(1, 2), THREE),
+    "tensor": events_of(TensorPCFG(1, 2, 2, 2), THREE),
+    "simple": events_of(SimplePCFG(1, 2, 2), THREE),
+    "sparse DMV": GrammarCase(SparseDMV.of(TWO, 3), TWO, initialisers=PAIRS),
+    "own DMV with three valences": events_of(own_grammars.dmv(3, 2), WORDS),
+    "own DMV with draws": GrammarCase(own_grammars.dmv(2, 2, sample=DMV(2).sample), WORDS[:2], parts=None),
+    "own HMM": events_of(own_grammars.hmm(2, 2), WORDS),
+    "own PCFG": events_of(own_grammars.cnf(2, 2), WORDS),
+    "own comparisons": events_of(own_grammars.of_lengths(2, 2), WORDS),
+    "own rules": events_of(own_grammars.listed(), WORDS[[0, 2, 3]]),
+}
 DERIVATIONS = {
     f"{name} {words}": case
-    for name, grammar in GRAMMARS.items()
-    if name in ("DMV", "DMV with valence_attach", "HMM")
+    for name, grammar in (GRAMMARS | MORE).items()
+    if name in ("DMV", "DMV with valence_attach", "HMM", *MORE)
     for words, case in grammar.derivations().items()
 }
+GRAMMARS |= MORE
+SLOW |= {name for name in (*GRAMMARS, *DERIVATIONS) if name.startswith(tuple(MORE))}
 GRAMMARS |= cfg_instances.GRAMMARS
 DERIVATIONS |= cfg_instances.DERIVATIONS
