@@ -211,12 +211,7 @@ def test_wrong_lengths_and_numbers(name: str) -> None:
         kl_divergence(make(scores), make(random(*shape(4))))
 
 
-NAMED = {"arcs that cross", "labelled", "labelled that cross", "siblings", "grandparents"}
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[] if n in NAMED else [pytest.mark.xfail(strict=True)]) for n in STRUCTURES]
-)
+@each
 @pytest.mark.parametrize("wrong", [None, [[0.0]], 0.0])
 def test_what_is_no_tensor_is_named(name: str, wrong: Any) -> None:
     make, shape = STRUCTURES[name]

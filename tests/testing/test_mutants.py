@@ -385,7 +385,7 @@ class Locks(DMV):
 
 
 def thirds(self):
-    return {n: ThirdsOnly(b.shape) if n == "root" else b for n, b in DMV.blocks.fget(self).items()}
+    return {n: ThirdsOnly(b.shape) if n == "root" else b for n, b in super(type(self), self).blocks.items()}
 
 
 def doubled_start(self, words, method="harmonic", **options):
