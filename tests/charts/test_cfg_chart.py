@@ -239,16 +239,6 @@ def test_draws_follow_the_generator_and_the_global_seed() -> None:
     assert torch.equal(cfg.sample(weights, rules, matches, 3), first) and not torch.equal(first, second)
 
 
-@pytest.mark.one_in(8)
-def test_log_z_is_the_expected_score_plus_the_entropy(case: Case) -> None:
-    rules, matches = arrays(case)
-    weights = random_weights(case)
-    log_z, counts = cfg.posterior_counts(weights, rules, matches)
-    for b, e in enumerate(enumerations(case, weights)):
-        entropy = -math.fsum(p * math.log(p) for p in e.probs if p > 0)
-        assert float(log_z[b] - counts[b] @ weights) == pytest.approx(entropy, rel=1e-9, abs=1e-9)
-
-
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_first_and_second_derivatives(engine: str, fast_mode: bool) -> None:

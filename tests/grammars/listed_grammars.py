@@ -244,6 +244,29 @@ def low_rank(grammar: Any) -> Listed:
     return Listed(grammar, lambda words: listed(tuple(words)), "sample_derivations", likely=likely)
 
 
+def own_rules(grammar: Any, S: int) -> Listed:
+    """Of grammars in Chomsky normal form with a table of rules, and with a list of them."""
+
+    def below(A: int, words: Sequence[int]) -> Iterator[list[Event]]:
+        if len(words) == 1:
+            yield [("word", (A, words[0]))]
+        for k, B, C in itertools.product(range(1, len(words)), range(S), range(S)):
+            if "binary" in grammar.blocks:
+                used: list[Event] = [("binary", (A, B, C))]
+            else:
+                rows = zip(*(own_grammars.LISTS[x] for x in ("parent", "left", "right")), strict=True)
+                used = [("rule", (r,)) for r, row in enumerate(rows) if row == (A, B, C)]
+            for event, left, right in itertools.product(used, below(B, words[:k]), below(C, words[k:])):
+                yield [event, *left, *right]
+
+    def listed(words: Sequence[int]) -> list[Derivation]:
+        if "start" not in grammar.blocks:
+            return numbered(grammar, below(0, words))
+        return numbered(grammar, ([("start", (A,)), *rest] for A in range(S) for rest in below(A, words)))
+
+    return Listed(grammar, listed, words=torch.where(WORDS > 1, 0, WORDS)[[0, 1, 2, 4]])
+
+
 def phrases(
     symbol: int, words: Sequence[int], first: int, end: int, S: int
 ) -> Iterator[tuple[int, list[Event], dict[int, int], str]]:
@@ -297,4 +320,6 @@ CASES: dict[str, Listed] = {
     "lexicalised": lexicalised(2, 3),
     "own DMV": rows_of_trees(own_grammars.dmv(3, 3), False, functools.partial(valences, number=3)),
     "own HMM": own_chains(2, 3),
+    "own PCFG": own_rules(own_grammars.cnf(2, 2), 2),
+    "own rules": own_rules(own_grammars.listed(), 2),
 }

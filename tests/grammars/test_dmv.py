@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""The DMV on paper: tiny sentences, multiplied out."""
+"""The DMV beyond lists of trees (test_listed_grammars.py): long sentences, weights of any size, trees that cross."""
 
 import math
 
@@ -16,76 +16,15 @@ from pyrogram.charts.projective import log_partition
 from pyrogram.distributions import Sentence
 from pyrogram.recursion import Grounded, InvalidRecursion, Reals
 
-LEFT, RIGHT = 0, 1
-CONTINUE, STOP = 0, 1
-FIRST, LATER = 0, 1
+LEFT = 0
 
 
 def random_weights(grammar, *batch):
     return {name: block.normalize(0.2 + torch.rand(*batch, *block.shape)) for name, block in grammar.blocks.items()}
 
 
-def tables(grammar):
-    """Weights, and how to write them: r(c), a(h, d, v, c), go(h, d, v), end(h, d, v)."""
-    w = random_weights(grammar)
-    attach = w["attach"] if grammar.valence_attach else w["attach"][:, :, None].expand(-1, -1, 2, -1)
-    return (
-        w,
-        lambda c: w["root"][c],
-        lambda h, d, v, c: attach[h, d, v, c],
-        lambda h, d, v: w["stop"][h, d, v, CONTINUE],
-        lambda h, d, v: w["stop"][h, d, v, STOP],
-    )
-
-
 GRAMMARS = [DMV(3), DMV(3, valence_attach=True), DMV(3, num_valences=1), DMV(3, valence_attach=True, num_valences=3)]
 both = pytest.mark.parametrize("grammar", GRAMMARS[:2], ids=repr)
-
-
-@both
-def test_three_words(grammar):
-    w, r, a, go, end = tables(grammar)
-    x, y, z = 0, 1, 2
-    leaf = {t: end(t, LEFT, FIRST) * end(t, RIGHT, FIRST) for t in (x, y, z)}
-
-    def one(h, d, c):
-        """A head with one child, on one side; it has none on the other."""
-        return end(h, 1 - d, FIRST) * go(h, d, FIRST) * a(h, d, FIRST, c) * end(h, d, LATER)
-
-    def two(h, d, near, far):
-        """A head with two children on the same side."""
-        children = go(h, d, FIRST) * a(h, d, FIRST, near) * go(h, d, LATER) * a(h, d, LATER, far)
-        return end(h, 1 - d, FIRST) * children * end(h, d, LATER)
-
-    y_sides = [go(y, d, FIRST) * a(y, d, FIRST, c) * end(y, d, LATER) for d, c in ((LEFT, x), (RIGHT, z))]
-    trees = {
-        (0, 1, 1): r(x) * two(x, RIGHT, y, z) * leaf[y] * leaf[z],
-        (0, 1, 2): r(x) * one(x, RIGHT, y) * one(y, RIGHT, z) * leaf[z],
-        (0, 3, 1): r(x) * one(x, RIGHT, z) * one(z, LEFT, y) * leaf[y],
-        (2, 0, 2): r(y) * y_sides[0] * y_sides[1] * leaf[x] * leaf[z],
-        (3, 3, 0): r(z) * two(z, LEFT, y, x) * leaf[y] * leaf[x],
-        (2, 3, 0): r(z) * one(z, LEFT, y) * one(y, LEFT, x) * leaf[x],
-        (3, 1, 0): r(z) * one(z, LEFT, x) * one(x, RIGHT, y) * leaf[y],
-    }
-    words = torch.tensor([x, y, z])
-    d = grammar.derivation(w, words)
-    joint = (d.log_prob(torch.tensor(list(trees))) + d.log_partition).exp()
-    torch.testing.assert_close(joint, torch.stack(list(trees.values())))
-    torch.testing.assert_close(Sentence(grammar, w).log_prob(words).exp(), torch.stack(list(trees.values())).sum())
-
-
-@both
-def test_counts_of_one_tree(grammar):
-    words, heads = torch.tensor([[0, 1, 1, 2]]), torch.tensor([[0, 1, 1, 3]])
-    counts = grammar.counts(words, heads)
-    assert counts["root"].tolist() == [[1, 0, 0]]
-    attach = counts["attach"][0] if grammar.valence_attach else counts["attach"][0][:, :, None]
-    assert attach[0, RIGHT, :, 1].tolist() == ([1, 1] if grammar.valence_attach else [2])
-    assert attach[1, RIGHT, 0, 2] == 1 and attach.sum() == 3
-    stop = counts["stop"][0]
-    assert stop[0].tolist() == [[[0, 1], [0, 0]], [[1, 0], [1, 1]]]
-    assert stop[1].tolist() == [[[0, 2], [0, 0]], [[1, 1], [0, 1]]]
-    assert stop[2].tolist() == [[[0, 1], [0, 0]], [[0, 1], [0, 0]]]
 
 
 def test_counts_of_a_tree_that_crosses():

@@ -124,7 +124,7 @@ def test_derivations_are_listed(name: str) -> None:
             keys = [tuple(x) for x in grammar.heads(support).tolist()]
         else:
             keys = [tuple(x for x in row if x >= 0) for row in support.tolist()]
-            keys = [tuple(sorted(key)) if name.startswith("own") else key for key in keys]
+            keys = [tuple(sorted(key)) if name == "own DMV" else key for key in keys]
         expected = dict(zip([key for key, _ in listed], shares, strict=True))
         assert Counter(keys) == Counter([*expected])
         found = law.log_prob(support).exp()
@@ -270,7 +270,7 @@ def test_samplers_draw_from_the_collapsed_posterior(name: str, kind: Any) -> Non
     share = torch.tensor([seen[key] for key, _ in listed]) / 800
     error = (exact * (1 - exact) / 150).sqrt()  # worth 150 independent draws
     assert ((share - exact).abs() < 5 * error).all()
-    assert (exact - 1 / len(exact)).abs().max() > 5 * float(error.max())  # not the uniform one
+    assert ((exact - 1 / len(exact)).abs() > 4 * error).any()  # not the uniform one
 
 
 @pytest.mark.parametrize("name", ["DMV", "HMM", "CFG", "tensor"])
