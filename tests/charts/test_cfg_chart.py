@@ -145,15 +145,6 @@ def test_span_marginals_are_sums_of_probabilities(case: Case) -> None:
     assert torch.equal(cfg.span_marginals(weights, rules, matches, num_symbols=2), found[..., :2])
 
 
-@pytest.mark.one_in(2)
-def test_enumerated_derivations_are_all(case: Case) -> None:
-    rules, matches = arrays(case)
-    for b, e in enumerate(enumerations(case, torch.zeros(case.num_events))):
-        found = cfg.derivations(rules, matches, b)
-        assert found.shape == (len(e.trees), cfg.longest(rules, case.lengths[b]))
-        assert sorted(e.number_of(row) for row in found.tolist()) == list(range(len(e.trees)))
-
-
 def test_the_longest_derivation_in_chomsky_normal_form_has_2n_minus_1_rules() -> None:
     rules, _ = arrays(dense((1,)))
     assert [cfg.longest(rules, n) for n in (1, 2, 5)] == [1, 3, 9]

@@ -1,12 +1,11 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""The DMV with weights of its own for every sentence: against lists of trees, and against dense weights."""
+"""The DMV with weights of its own for every sentence, against dense weights (lists of trees: test_listed_grammars)."""
 
 from unittest.mock import patch
 
 import pytest
 import torch
-from listed_grammars import trees_of
 
 from pyrogram import DMV
 from pyrogram.charts import projective
@@ -84,24 +83,6 @@ def test_the_rows_are_the_heads_that_occur(grammar):
     for name, k in per_head.items():
         assert rows.sentence[name].tolist() == [0] * 2 * k + [1] * k
         assert rows.multinomial[name].tolist() == [tag * k + i for tag in (0, 2, 1) for i in range(k)]
-
-
-@pytest.mark.one_in(6)
-@both
-def test_extreme_weights_by_enumeration(grammar):
-    """Within a sentence weights differ by hundreds of nats: no product underflows."""
-    words = sentences(3, [2] * 60 + [3] * 60 + [4] * 10)
-    rows = grammar.sentence_multinomials(words)
-    dense = {name: -150 * torch.randn(w.shape).abs() for name, w in dense_weights(grammar, len(words)).items()}
-    log_weights = pick(rows, dense)
-    log_z, counts = without_logarithms(rows, log_weights)
-    full = put(rows, grammar, counts)
-    for b, row in enumerate(words.tolist()):
-        own = {name: w[b] for name, w in dense.items()}
-        expected = trees_of(grammar).sums(own, [w for w in row if w >= 0])
-        assert float(log_z[b]) == pytest.approx(expected[0], rel=1e-12, abs=1e-9)
-        for name, value in expected[1].items():
-            torch.testing.assert_close(full[name][b], value, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.one_in(12)
