@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,16 @@ def check_size(name: str, value: Any, least: int = 1) -> int:
     if size < least:
         raise ValueError(f"{name} must be at least {least}, not {size}")
     return size
+
+
+def check_tensors(needed: Mapping[str, Any], **optional: Any) -> None:
+    """
+    :param optional: what may be None instead.
+    :raises TypeError: with the first that is no tensor.
+    """
+    for name, x in (*needed.items(), *optional.items()):
+        if not (isinstance(x, Tensor) or (x is None and name in optional)):
+            raise TypeError(f"{name} must be a tensor, not {x!r}")
 
 
 def broadcast_shapes(*shapes: tuple[int, ...]) -> torch.Size:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts import grandparent
-from pyrogram.charts.checks import broadcast
+from pyrogram.charts.checks import broadcast, check_tensors
 from pyrogram.charts.projective import heads_of
 from pyrogram.charts.sibling_trees import siblings_of
 from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram
@@ -62,9 +62,7 @@ class GrandparentDependencyTree(HigherOrderTreeDistribution):
     ):
         tensors = {"arc_scores": arc_scores, "grandparent_scores": grandparent_scores}
         tensors |= {} if grandsibling_scores is None else {"grandsibling_scores": grandsibling_scores}
-        for name, x in (tensors | ({} if lengths is None else {"lengths": lengths})).items():
-            if not isinstance(x, Tensor):
-                raise TypeError(f"{name} must be a tensor, not {x!r}")
+        check_tensors(tensors, lengths=lengths)
         if not arc_scores.is_floating_point():
             raise ValueError(f"arc_scores must be floating-point numbers, not {arc_scores.dtype}")
         shape = tuple(arc_scores.shape)

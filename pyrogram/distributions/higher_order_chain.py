@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts import chains
-from pyrogram.charts.checks import check_size
+from pyrogram.charts.checks import check_size, check_tensors
 from pyrogram.recursion.emit.traces import Trace
 from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram
 
@@ -66,6 +66,7 @@ class HigherOrderChain(ScoredStructure):
         order: int = 2,
         validate_args: bool | None = None,
     ):
+        check_tensors({"scores": scores}, transition_scores=transition_scores, lengths=lengths)
         self.order = m = check_size("order", order)
         K, in_a_row = scores.shape[-1] if scores.dim() else 0, ["K+1"] * m + ["K"]
         tables = {"scores": (scores, ["n", "K"] if transition_scores is not None else ["n", *in_a_row])}

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.distributions.kl import register_kl
 
-from pyrogram.charts.checks import broadcast_shapes
+from pyrogram.charts.checks import broadcast_shapes, check_tensors
 from pyrogram.charts.projective import entropy
 from pyrogram.printable import plural
 from pyrogram.recursion.torch.semirings import Logarithms
@@ -68,9 +68,7 @@ class LabelledDependencyTree(DependencyTreeDistribution):
         multiroot: bool = False,
         validate_args: bool | None = None,
     ):
-        for name, x in (("arc_scores", arc_scores), ("lengths", lengths)):
-            if not isinstance(x, Tensor) and (name, x) != ("lengths", None):
-                raise TypeError(f"{name} must be a tensor, not {x!r}")
+        check_tensors({"arc_scores": arc_scores}, lengths=lengths)
         if not arc_scores.is_floating_point():
             raise ValueError(f"arc_scores must be floating-point numbers, not {arc_scores.dtype}")
         shape = tuple(arc_scores.shape)

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.distributions.kl import register_kl
 
 from pyrogram.charts import projective
-from pyrogram.charts.checks import check_stops
+from pyrogram.charts.checks import check_stops, check_tensors
 from pyrogram.charts.trees import arc_valences, over_valences, stop_valences, tree_scores
 
 from .charted import Options, Summed, copied
@@ -69,6 +69,7 @@ class ProjectiveDependencyTree(DependencyTreeDistribution):
         valence: bool | None = None,
         validate_args: bool | None = None,
     ):
+        check_tensors({"arc_scores": arc_scores}, stop_scores=stop_scores, lengths=lengths)
         shape = tuple(arc_scores.shape)
         if valence is None:
             if shape[-3:] == (2, 2, 2):

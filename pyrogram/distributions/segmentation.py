@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts import segments
+from pyrogram.charts.checks import check_tensors
 from pyrogram.printable import plural
 from pyrogram.recursion.emit.traces import Trace
 from pyrogram.recursion.run.on_tensors import TensorProgram
@@ -91,6 +92,7 @@ class Segmentation(ScoredStructure):
         labelled: bool | None = None,
         validate_args: bool | None = None,
     ):
+        check_tensors({"scores": scores}, transition_scores=transition_scores, lengths=lengths)
         labelled = transition_scores is not None if labelled is None else labelled
         shape = tuple(scores.shape)
         if len(shape) < 2 + labelled or 0 in shape[-2 - labelled :]:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts import sibling
+from pyrogram.charts.checks import check_tensors
 from pyrogram.charts.sibling_trees import last_children, siblings_of
 
 from .charted import Summed
@@ -64,10 +65,7 @@ class SiblingDependencyTree(HigherOrderTreeDistribution):
         validate_args: bool | None = None,
     ):
         required = {"arc_scores": arc_scores, "sibling_scores": sibling_scores}
-        optional = {"stop_scores": stop_scores, "lengths": lengths}
-        for name, x in (required | {name: x for name, x in optional.items() if x is not None}).items():
-            if not isinstance(x, Tensor):
-                raise TypeError(f"{name} must be a tensor, not {x!r}")
+        check_tensors(required, stop_scores=stop_scores, lengths=lengths)
         if not arc_scores.is_floating_point():
             raise ValueError(f"arc_scores must be floating-point numbers, not {arc_scores.dtype}")
         shape = tuple(arc_scores.shape)

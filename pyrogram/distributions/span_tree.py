@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts import spans
+from pyrogram.charts.checks import check_tensors
 from pyrogram.recursion.emit.traces import Trace
 from pyrogram.recursion.run.on_tensors import TensorProgram
 
@@ -108,6 +109,7 @@ class SpanTree(ScoredStructure):
         labelled: bool | None = None,
         validate_args: bool | None = None,
     ):
+        check_tensors({"scores": scores}, lengths=lengths)
         shape = tuple(scores.shape)
         spans_last = len(shape) >= 2 and shape[-1] == shape[-2] + 1
         labels_last = len(shape) >= 3 and shape[-2] == shape[-3] + 1

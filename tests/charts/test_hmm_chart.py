@@ -17,7 +17,7 @@ WORDS = torch.tensor([[0, 3, 1, 2, 2], [1, -1, -1, -1, -1], [3, 3, -1, -1, -1], 
 ENGINES = ("compiled", "torch")
 
 
-def tables(batch=1, scale=1.0, forbid=0.0):
+def tables(batch=1, scale=1.0, forbid=0.0, K=K, V=V):
     """Log weights: initial, transition, emission."""
     drawn = [scale * torch.randn(batch, *shape) for shape in ((K,), (K, K + 1), (K, V))]
     return [t.masked_fill(torch.rand(t.shape) < forbid, -torch.inf) for t in drawn]
@@ -26,7 +26,7 @@ def tables(batch=1, scale=1.0, forbid=0.0):
 def sequences(given, words, b=0):
     """Every state sequence of a sentence and its log weight."""
     initial, transition, emission = (t[b if len(t) > 1 else 0].tolist() for t in given)
-    words = [w for w in words.tolist() if w >= 0]
+    words, K = [w for w in words.tolist() if w >= 0], len(initial)
     for states in itertools.product(range(K), repeat=len(words)):
         terms = [initial[states[0]], *(emission[y][w] for y, w in zip(states, words, strict=True))]
         terms += [transition[y][z] for y, z in zip(states, [*states[1:], K], strict=True)]
@@ -40,6 +40,7 @@ def log_sum(terms):
 
 def enumerated(given, words):
     """log Z (B,), transitions (B, K, K+1) and states (B, n, K) of sentences."""
+    K = given[0].shape[-1]
     log_z, moves, states = torch.zeros(len(words)), torch.zeros(len(words), K, K + 1), torch.zeros(*words.shape, K)
     for b, row in enumerate(words):
         listed = list(sequences(given, row, b))

@@ -8,22 +8,20 @@ there is a GPU, and cuda-python, all is done on it, too.
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import cfg_oracle
 import numpy as np
-import oracle
 import pytest
-import sibling_oracle
 import torch
 from fake_device import kernels_on, launched
 from other_device import OtherDevice
+from test_hmm_chart import enumerated, sequences, tables
 from torch import Tensor
+from tree_charts import KINDS, problem, to
 
-from pyrogram.charts import cfg, hmm, projective, sibling
+from pyrogram.charts import cfg, hmm
 from pyrogram.distributions import Segmentation, SpanTree
 from pyrogram.recursion.run.launching import Launcher, launcher_for
 from pyrogram.testing import chi_square
@@ -106,118 +104,68 @@ def check_draws(drawn: Sequence[Any], listed: Sequence[Any], probabilities: Sequ
 # ---------------------------------------------------------------------- trees
 
 
-def test_projective_trees(device: Disguised | Real) -> None:
-    arcs, stops = torch.randn(4, 5, 5, 2), torch.randn(4, 5, 2, 2)
-    truth = [
-        oracle.Enumeration(a[: n + 1, : n + 1].numpy(), s[: n + 1].numpy(), False) for a, s, n in rows(arcs, stops)
-    ]
-    log_z, by_arcs, by_stops = device.there(projective.marginals, arcs, stops, LENGTHS)
-    pushed = device.there(gradients(projective.log_partition), arcs, stops, LENGTHS)
-    heads, best = device.there(projective.top_k, arcs, stops, LENGTHS)
-    drawn = device.there(lambda *x: projective.sample(*x, num_samples=2000), arcs, stops, LENGTHS)
+@pytest.mark.parametrize("name", ["valences and stops", "siblings", pytest.param("arcs", marks=pytest.mark.slow)])
+def test_trees(device: Disguised | Real, name: str) -> None:
+    kind = KINDS[name]
+    tables, _ = problem(kind, LENGTHS.tolist())
+    given = [x.float() for x in tables.values()]
+    truth = kind.truth(to(tables, torch.float32), LENGTHS, False)
+
+    def on(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+        return lambda *x: function(dict(zip(tables, x[:-1], strict=True)), x[-1], False, **options)
+
+    log_z, found = device.there(on(lambda *x: _flat(kind.marginals(*x))), *given, LENGTHS)
+    pushed = device.there(gradients(on(kind.log_partition)), *given, LENGTHS)
+    heads, best = device.there(on(kind.top_k, k=1), *given, LENGTHS)
+    drawn = device.there(on(kind.sample, number=2000), *given, LENGTHS)
     assert device.launched("lanes", "lanes", "best", "draw")
     np.testing.assert_allclose(log_z, [one.log_z for one in truth], rtol=1e-6)
     for b, (n, one) in enumerate(zip(LENGTHS.tolist(), truth, strict=True)):
-        for found in (by_arcs, pushed[0]):
-            np.testing.assert_allclose(found[b, : n + 1, : n + 1], one.arc_marginals, atol=1e-5)
-        for found in (by_stops, pushed[1]):
-            np.testing.assert_allclose(found[b, : n + 1], one.stop_marginals, atol=1e-5)
+        for marginals in (found, pushed):
+            own = kind.corner(dict(zip(tables, marginals, strict=True)), b, n)
+            for table, expected in one.marginals.items():
+                np.testing.assert_allclose(own[table], expected, atol=1e-5)
         assert float(best[0, b]) == pytest.approx(max(one.scores), rel=1e-6)
         assert heads[0, b, :n].tolist() == list(one.trees[int(np.argmax(one.scores))])
         assert heads[0, b, n:].eq(-1).all() and drawn[:, b, n:].eq(-1).all()
         check_draws([tuple(x) for x in drawn[:, b, :n].tolist()], one.trees, one.probs)
 
 
-def test_second_order_trees(device: Disguised | Real) -> None:
-    arcs, siblings = torch.randn(4, 5, 5), torch.randn(4, 5, 5, 5)
-    truth = [
-        sibling_oracle.Enumeration(a[: n + 1, : n + 1].numpy(), s[: n + 1, : n + 1, : n + 1].numpy(), None, False)
-        for a, s, n in rows(arcs, siblings)
-    ]
-    log_z, by_arcs, by_siblings = device.there(
-        lambda a, s, n: sibling.marginals(a, s, None, n)[:3], arcs, siblings, LENGTHS
-    )
-    heads, best = device.there(lambda a, s, n: sibling.top_k(a, s, None, n), arcs, siblings, LENGTHS)
-    drawn = device.there(lambda a, s, n: sibling.sample(a, s, None, n, num_samples=2000), arcs, siblings, LENGTHS)
-    assert device.launched("lanes", "best", "draw")
-    np.testing.assert_allclose(log_z, [one.log_z for one in truth], rtol=1e-6)
-    for b, (n, one) in enumerate(zip(LENGTHS.tolist(), truth, strict=True)):
-        np.testing.assert_allclose(by_arcs[b, : n + 1, : n + 1], one.marginals[0], atol=1e-5)
-        np.testing.assert_allclose(by_siblings[b, : n + 1, : n + 1, : n + 1], one.marginals[1], atol=1e-5)
-        assert float(best[0, b]) == pytest.approx(max(one.scores), rel=1e-6)
-        assert heads[0, b, :n].tolist() == list(one.trees[int(np.argmax(one.scores))])
-        check_draws([tuple(x) for x in drawn[:, b, :n].tolist()], one.trees, one.probs)
-
-
-def rows(a: Tensor, b: Tensor) -> Iterator[tuple[Tensor, Tensor, int]]:
-    yield from zip(a.double(), b.double(), LENGTHS.tolist(), strict=True)
+def _flat(results: tuple[Tensor, dict[str, Tensor]]) -> list[Any]:
+    return [results[0], [*results[1].values()]]
 
 
 # ---------------------------------------------------------------------- chains
 
 
-@pytest.mark.one_in(6)
-@pytest.mark.parametrize("own", [False, True], ids=["shared", "of each sentence"])
-def test_chains(device: Disguised | Real, own: bool) -> None:
-    K, V = 5, 3  # more than a tile of states
-    words = torch.tensor([[0, 2, 1, 0], [1, -1, -1, -1], [2, 2, 0, -1], [1, 0, -1, -1]])
-    B = len(words) if own else 1
-    given = torch.randn(B, K).double(), torch.randn(B, K, K + 1).double(), torch.randn(B, K, V).double()
-    log_z, moves, states = device.there(hmm.posteriors, *given, words)
-    by_initial, by_moves, by_words = device.there(gradients(hmm.log_partition), *given, words)
-    best, scores = device.there(hmm.top_k, *given, words)
-    drawn = device.there(lambda *x: hmm.sample(*x, num_samples=2000), *given, words)
-    assert device.launched("lanes", "lanes", "best", "draw")
-    counted = [np.zeros(x.shape) for x in given]
-    for b, row in enumerate(words.tolist()):
-        initial, transition, emission = (x[b if own else 0].tolist() for x in given)
-        row = [w for w in row if w >= 0]
-        n, listed = len(row), list(itertools.product(range(K), repeat=len(row)))
-        weights = []
-        for s in listed:
-            terms = [initial[s[0]], *(emission[x][w] for x, w in zip(s, row, strict=True))]
-            weights.append(math.fsum(terms + [transition[x][y] for x, y in zip(s, [*s[1:], K], strict=True)]))
-        probabilities = np.exp(weights - np.logaddexp.reduce(weights))
-        assert float(log_z[b]) == pytest.approx(np.logaddexp.reduce(weights), rel=1e-13)
-        by_state, by_move = np.zeros((n, K)), np.zeros((K, K + 1))
-        for s, p in zip(listed, probabilities, strict=True):
-            counted[0][b if own else 0][s[0]] += p
-            for t, (x, y) in enumerate(zip(s, [*s[1:], K], strict=True)):
-                by_state[t, x] += p
-                by_move[x, y] += p
-                counted[2][b if own else 0][x, row[t]] += p
-        counted[1][b if own else 0] += by_move
-        np.testing.assert_allclose(states[b, :n], by_state, atol=1e-12)
-        np.testing.assert_allclose(moves[b], by_move, atol=1e-12)
+WORDS = torch.tensor([[0, 2, 1, 0], [1, -1, -1, -1], [2, 2, 0, -1], [1, 0, -1, -1]])
+chains = pytest.mark.parametrize("own", [False, True], ids=["shared", "of each sentence"])
+
+
+@pytest.mark.one_in(12)
+@chains
+@pytest.mark.parametrize("nats", [1.0, 30.0, 1000.0])
+def test_chains(device: Disguised | Real, own: bool, nats: float) -> None:
+    """More states than a tile has; also weights of which the exponentials are numbers with exponents alone."""
+    given = tables(len(WORDS) if own else 1, nats, K=5, V=3)
+    log_z, moves, states = device.there(hmm.posteriors, *given, WORDS)
+    by_initial, by_moves, by_words = device.there(gradients(hmm.log_partition), *given, WORDS)
+    best, scores = device.there(hmm.top_k, *given, WORDS)
+    drawn = device.there(lambda *x: hmm.sample(*x, num_samples=2000), *given, WORDS)
+    assert nats > 100 or device.launched("lanes", "lanes", "best", "draw")
+    exact, exact_moves, exact_states = enumerated(given, WORDS)
+    close = {"rtol": 1e-13 if nats == 1 else 1e-12, "atol": 1e-11}
+    torch.testing.assert_close(log_z, exact, **close)
+    torch.testing.assert_close((moves, states), (exact_moves, exact_states), **close)
+    counted = exact_states[:, 0], exact_moves, hmm.emission_counts(exact_states, WORDS, 3)
+    for found, expected in zip((by_initial, by_moves, by_words), counted, strict=True):
+        torch.testing.assert_close(found, expected if own else expected.sum(0, keepdim=True), **close)
+    for b, row in enumerate(WORDS):
+        listed, weights = zip(*sequences(given, row, b), strict=True)
+        n = len(listed[0])
         assert best[0, b].tolist() == [*listed[int(np.argmax(weights))], *[-1] * (4 - n)]
         assert float(scores[0, b]) == pytest.approx(max(weights), rel=1e-13)
-        check_draws([tuple(x) for x in drawn[:, b, :n].tolist()], listed, probabilities)
-    for found, expected in zip((by_initial, by_moves, by_words), counted, strict=True):
-        np.testing.assert_allclose(found, expected, atol=1e-12)
-
-
-@pytest.mark.one_in(4)
-@pytest.mark.parametrize("own", [False, True], ids=["shared", "of each sentence"])
-@pytest.mark.parametrize("nats", [30.0, 1000.0])
-def test_sharp_chains(device: Disguised | Real, own: bool, nats: float) -> None:
-    """Weights of which the exponentials are numbers with exponents alone."""
-    K, words = 5, torch.tensor([[0, 2, 1, 0], [1, -1, -1, -1], [2, 2, 0, -1], [1, 0, -1, -1]])
-    given = [nats * torch.randn(len(words) if own else 1, *axes).double() for axes in ((K,), (K, K + 1), (K, 3))]
-    log_z, counts, states = device.there(hmm.posteriors, *given, words)
-    drawn = device.there(lambda *x: hmm.sample(*x, num_samples=50), *given, words)
-    for b, row in enumerate([[w for w in row if w >= 0] for row in words.tolist()]):
-        initial, transition, emission = (x[b if own else 0].tolist() for x in given)
-        listed, weights = list(itertools.product(range(K), repeat=len(row))), []
-        for s in listed:
-            terms = [initial[s[0]], *(emission[x][w] for x, w in zip(s, row, strict=True))]
-            weights.append(math.fsum(terms + [transition[x][y] for x, y in zip(s, [*s[1:], K], strict=True)]))
-        truth, by_state = np.logaddexp.reduce(weights), np.zeros((len(row), K))
-        for s, p in zip(listed, np.exp(weights - truth), strict=True):
-            by_state[range(len(row)), s] += p
-        assert float(log_z[b]) == pytest.approx(truth, rel=1e-13)
-        np.testing.assert_allclose(states[b, : len(row)], by_state, atol=1e-11)
-        assert float(counts[b].sum()) == pytest.approx(len(row))
-        assert all(weights[listed.index(tuple(x[: len(row)]))] > truth - 40 for x in drawn[:, b].tolist())
+        check_draws([tuple(x) for x in drawn[:, b, :n].tolist()], listed, torch.tensor(weights).softmax(0).tolist())
 
 
 # ---------------------------------------------------------------------- grammars
@@ -269,8 +217,8 @@ def test_grammars(device: Disguised | Real, own: bool) -> None:
 def test_what_does_not_fit_is_done_by_torch(memory: int, descents: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A warp's charts of a chain of 4 words take 300 KB, and more for derivations."""
     device = Disguised(kernels_on("meta", monkeypatch, memory))
-    given = torch.randn(1, 5).double(), torch.randn(1, 5, 6).double(), torch.randn(1, 5, 3).double()
-    words = torch.tensor([[0, 2, 1, 0]])
+    given = tables(K=5, V=3)
+    words = WORDS[:1]
     log_z = device.there(hmm.log_partition, *given, words)
     sums = [] if memory < 10_000 else ["lanes"]
     assert device.launched(*sums)

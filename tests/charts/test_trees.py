@@ -4,36 +4,45 @@ import itertools
 
 import pytest
 import torch
-from oracle import all_trees, events, is_projective_tree, score
+from oracle import (
+    all_spanning_trees,
+    all_trees,
+    events,
+    is_projective_tree,
+    is_spanning_tree,
+    parts_by_sibling,
+    parts_by_valence,
+)
 
+from pyrogram.charts.sibling_trees import last_children, siblings_of
 from pyrogram.charts.trees import (
     arc_valences,
     is_tree,
     lengths_of,
+    nonprojective_trees,
     projective_trees,
     stop_valences,
     tree_scores,
 )
-from pyrogram.distributions import ProjectiveDependencyTree
 
 roots = pytest.mark.parametrize("multiroot", [False, True])
 
 
+def score(heads, arcs, stops):
+    """The sum of the tree's parts."""
+    own = parts_by_valence(heads, arcs.shape[-1], 0 if stops is None else 2)
+    return sum(float((arcs if name == "arc" else stops)[index]) for name, index in own)
+
+
 @roots
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
-def test_projective_trees_are_those_of_the_oracle(n, multiroot):
-    assert projective_trees(n, multiroot).tolist() == [list(heads) for heads in all_trees(n, multiroot)]
-
-
-@pytest.mark.parametrize("multiroot, counts", [(False, [1, 2, 7, 30, 143, 728]), (True, [1, 3, 12, 55, 273, 1428])])
-def test_number_of_trees(multiroot, counts):
-    assert [len(projective_trees(n, multiroot)) for n in range(1, 7)] == counts
-
-
-def test_a_list_of_trees_is_the_callers_own():
-    projective_trees(3).zero_()
-    ProjectiveDependencyTree(torch.zeros(4, 4)).enumerate_support().fill_(-7)
-    assert projective_trees(3).tolist() == [list(heads) for heads in all_trees(3, False)]
+def test_lists_of_trees(n, multiroot):
+    """They are the caller's own."""
+    for listed, truth in ((projective_trees, all_trees), (nonprojective_trees, all_spanning_trees)):
+        for _ in range(2):
+            found = listed(n, multiroot)
+            assert found.tolist() == [list(heads) for heads in truth(n, multiroot)]
+            found.fill_(-7)
 
 
 def test_lengths_stop_at_the_first_padding():
@@ -42,35 +51,21 @@ def test_lengths_stop_at_the_first_padding():
 
 
 @roots
-@pytest.mark.parametrize("n", [1, 2, 3, 4])
-def test_is_tree_on_all_vectors(n, multiroot):
-    vectors = list(itertools.product(range(n + 1), repeat=n))
-    expected = [is_projective_tree(heads, multiroot) for heads in vectors]
-    assert is_tree(torch.tensor(vectors), multiroot).tolist() == expected
-    padded = torch.nn.functional.pad(torch.tensor(vectors), (0, 2), value=-1)
-    assert is_tree(padded, multiroot).tolist() == expected
-
-
-@roots
-@pytest.mark.parametrize("n", [1, 2, 3])
-def test_is_tree_on_all_vectors_with_padding_anywhere(n, multiroot):
-    """Values from -2, which is nothing, to n + 1, which is no word."""
-    vectors = list(itertools.product(range(-2, n + 2), repeat=n))
+@pytest.mark.parametrize("projective", [False, True])
+@pytest.mark.parametrize(("n", "lowest"), [(1, -2), (2, -2), (3, -2), (4, 0)])
+def test_is_tree_on_all_vectors(n, lowest, projective, multiroot):
+    """With padding anywhere; values from -2, which is nothing, to n + 1, which is no word."""
+    vectors = list(itertools.product(range(lowest, n + 2 if lowest else n + 1), repeat=n))
+    is_truly = is_projective_tree if projective else is_spanning_tree
     expected = []
     for heads in vectors:
         words = heads[: heads.index(-1)] if -1 in heads else heads
         rest = heads[len(words) :]
         in_range = all(0 <= h <= len(words) for h in words) and set(rest) <= {-1}
-        expected.append(in_range and len(words) > 0 and is_projective_tree(words, multiroot))
-    assert is_tree(torch.tensor(vectors), multiroot).tolist() == expected
-
-
-def test_is_tree_rejects_padding_in_the_middle_and_heads_in_the_padding():
-    assert is_tree(torch.tensor([2, 0, -1])).item()
-    assert not is_tree(torch.tensor([2, -1, 0])).item()
-    assert not is_tree(torch.tensor([0, -1, 1])).item()
-    assert not is_tree(torch.tensor([3, 0, -1])).item()
-    assert not is_tree(torch.tensor([-1, -1, -1])).item()
+        expected.append(in_range and len(words) > 0 and is_truly(words, multiroot))
+    padded = torch.nn.functional.pad(torch.tensor(vectors), (0, 2), value=-1)
+    for rows in (torch.tensor(vectors), padded):
+        assert is_tree(rows, multiroot, projective=projective).tolist() == expected
 
 
 def test_is_tree_of_long_chains_and_cycles():
@@ -104,7 +99,7 @@ def test_tree_scores(n, with_stops, V, multiroot):
     arcs = torch.randn(n + 3, n + 3, V)  # room for two words of padding
     stops = torch.randn(n + 3, 2, 2) if with_stops else None
     trees = all_trees(n, multiroot)
-    expected = [score(h, arcs.numpy(), stops.numpy() if with_stops else None) for h in trees]
+    expected = [score(h, arcs, stops) for h in trees]
     padded = torch.nn.functional.pad(torch.tensor(trees), (0, 2), value=-1)
     arcs[:, n + 1 :] = arcs[n + 1 :] = torch.nan
     if stops is not None:
@@ -127,18 +122,19 @@ def test_tree_scores_broadcast(heads_shape, arcs_shape, stops_shape):
     heads = heads.expand(*batch, n)
     arcs, stops = arcs.expand(*batch, n + 1, n + 1, 2), stops.expand(*batch, n + 1, 2, 2)
     for at in itertools.product(*map(range, batch)):
-        expected = score(tuple(heads[at].tolist()), arcs[at].numpy(), stops[at].numpy())
+        expected = score(heads[at].tolist(), arcs[at], stops[at])
         assert scores[at].item() == pytest.approx(expected)
 
 
-def test_tree_scores_gradient_counts_events():
-    arcs, stops = torch.randn(5, 5, 2, requires_grad=True), torch.randn(5, 2, 2, requires_grad=True)
-    heads = (2, 0, 2, 2)
-    tree_scores(torch.tensor(heads), arcs, stops).backward()
-    expected_arcs, expected_stops = torch.zeros(5, 5, 2), torch.zeros(5, 2, 2)
-    for event in events(heads)[0]:
-        expected_arcs[event] = 1
-    for event in events(heads)[1]:
-        expected_stops[event] = 1
-    assert torch.equal(arcs.grad, expected_arcs)
-    assert torch.equal(stops.grad, expected_stops)
+@roots
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
+def test_siblings_and_last_children_of_all_trees(n, multiroot):
+    trees = all_trees(n, multiroot)
+    padded = torch.nn.functional.pad(torch.tensor(trees), (0, 2), value=-1)
+    siblings, last = siblings_of(padded), last_children(padded)
+    for t, heads in enumerate(trees):
+        for name, index in parts_by_sibling(heads, stops=True):
+            if name == "sibling":
+                assert siblings[t, index[1] - 1] == index[2]
+            elif name == "stop":
+                assert last[t, index[0], index[1]] == index[2]

@@ -8,12 +8,10 @@ import pyro
 import pytest
 import torch
 from pyro import poutine
-from rewriting import derivations, spans
 from torch.distributions import kl_divergence
 
 from pyrogram import CFG
 from pyrogram.distributions import LeftmostDerivations, PCFGDerivation, Sentence
-from pyrogram.grammars import Word
 
 GRAMMAR = CFG.from_string("""
     S -> S A | A S | 'a' | B
@@ -60,54 +58,6 @@ def test_weights_of_zero_are_impossible_and_have_no_gradient_of_nan() -> None:
     assert GRAMMAR.derivation({"rules": w}, words_of("a")[0]).log_partition == -math.inf
 
 
-def test_marginals_are_spans_of_nonterminals() -> None:
-    words = words_of("b b a")[0]
-    d = GRAMMAR.derivation(random_weights(), words)
-    found = d.marginals()
-    assert found.shape == (4, 4, 3)
-    values = d.enumerate_support()
-    expected = torch.zeros_like(found)
-    for value, p in zip(values, d.log_prob(values).exp(), strict=True):
-        for i, k, label in spans(GRAMMAR, [r for r in value.tolist() if r >= 0]):
-            expected[i, k, GRAMMAR.nonterminals.index(label)] += p
-    torch.testing.assert_close(found, expected)
-    torch.testing.assert_close(found[0, 3, 0], torch.ones((), dtype=torch.float64))
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_mbr_by_rules_has_the_most_expected_right_anchored_rules(seed: int) -> None:
-    """A rule is right if it is used in the same place: here over the same words, split at the same one."""
-    words = words_of("b b a b b")[0]
-    d = GRAMMAR.derivation(random_weights(seed=seed), words)
-    rows = [[r for r in row if r >= 0] for row in derivations(GRAMMAR, "b b a b b".split())]
-    parts = [set(anchored(row)) for row in rows]
-    L = d.event_shape[0]
-    probs = d.log_prob(torch.tensor([row + [-1] * (L - len(row)) for row in rows])).exp().tolist()
-    gains = [sum(p * len(mine & other) for p, other in zip(probs, parts, strict=True)) for mine in parts]
-    best = [r for r in d.mbr("rules").tolist() if r >= 0]
-    assert gains[rows.index(best)] == pytest.approx(max(gains))
-    with pytest.raises(ValueError, match="criterion must be 'spans' or 'rules'"):
-        d.mbr("words")  # type: ignore[arg-type]
-
-
-def anchored(ids: list[int]) -> list[tuple[int, int, int, int]]:
-    """Every rule of a derivation as [rule, i, end of the first symbol, k]."""
-    coming, found = iter(ids), []
-
-    def walk(symbol: str, start: int) -> int:
-        if isinstance(symbol, Word):
-            return start + 1
-        rule = next(coming)
-        ends = [start]
-        for child in GRAMMAR.rules[rule][1]:
-            ends.append(walk(child, ends[-1]))
-        found.append((rule, start, ends[1], ends[-1]))
-        return ends[-1]
-
-    walk(GRAMMAR.start, 0)
-    return found
-
-
 def test_enumeration_has_limits() -> None:
     grammar = CFG.from_string("S -> S S | 'a'")
     one = {"rules": torch.ones(2)}
@@ -130,6 +80,8 @@ def test_errors_are_one_sentence() -> None:
         PCFGDerivation(GRAMMAR, weights, torch.zeros(2, 0).long())
     with pytest.raises(ValueError, match="k must be at least 1, not 0"):
         PCFGDerivation(GRAMMAR, weights, words).top_k(0)
+    with pytest.raises(ValueError, match="criterion must be 'spans' or 'rules'"):
+        PCFGDerivation(GRAMMAR, weights, words).mbr("words")
     with pyro.validation_enabled(True):
         for bad in (-1.0, torch.nan, torch.inf):
             spoilt = weights["rules"].clone()

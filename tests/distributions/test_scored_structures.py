@@ -5,7 +5,6 @@
 The battery (tests/testing) has the rest: it holds everything against lists of all structures.
 """
 
-import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -35,10 +34,6 @@ MAKE: dict[str, Callable[..., Any]] = {
         scale * torch.randn(3, 3, 2, dtype=torch.float64).requires_grad_(),
     ),
 }
-
-
-def random(*shape: int) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)), dtype=torch.float64)
 
 
 def given(d: Any) -> list[Tensor]:
@@ -79,55 +74,6 @@ def test_long_sentences_by_both_engines(kind: str, dtype: torch.dtype) -> None:
         assert torch.allclose(a, b, atol=2e-4 if dtype == torch.float32 else 1e-10)
 
 
-@pytest.mark.one_in(3)
-@pytest.mark.parametrize("kind", MAKE)
-def test_second_derivatives(kind: str, fast_mode: bool) -> None:
-    torch.manual_seed(2)
-    d = MAKE[kind](3, 1.0)
-
-    def log_z(*tables: Tensor) -> Tensor:
-        named = dict(zip(d._scores, tables, strict=True))
-        return d._program.log_partition(
-            d._given({name: x[None] for name, x in named.items()}, lengths=torch.tensor([3]))
-        )
-
-    assert torch.autograd.gradgradcheck(
-        log_z, tuple(x.detach().requires_grad_() for x in d._scores.values()), fast_mode=fast_mode
-    )
-
-
-@pytest.mark.one_in(10)
-@pytest.mark.parametrize("kind", MAKE)
-def test_no_structure_is_possible(kind: str) -> None:
-    d = MAKE[kind](3, 1.0)
-    tables = [x.detach().clone() for x in given(d)]
-    tables[0][...] = -torch.inf
-    options: dict[str, Any] = {"binary": False, "labelled": True} if kind == "spans with labels" else {}
-    none = type(d)(*tables, **options)
-    assert none.log_partition == -torch.inf and none.entropy() == 0
-    assert all(bool((c == 0).all()) for c in none.expected_counts().values())
-    assert bool((none.argmax() == -1).all()) and bool((none.mbr() == -1).all())
-    found, log_probs = none.top_k(2)
-    assert bool((found == -1).all()) and bool((log_probs == -torch.inf).all())
-    assert kl_divergence(d, none) == torch.inf
-    with pytest.raises(ValueError, match="sentence 0 has no"):
-        none.sample()
-
-
-def test_the_k_best_with_labels_are_those_of_all() -> None:
-    torch.manual_seed(3)
-    d = SpanTree(torch.randn(3, 4, 3), labelled=True)
-    values = d.enumerate_support()
-    log_probs = d.log_prob(values)
-    order = log_probs.argsort(descending=True)
-    for k in (1, 2, 7, len(values), len(values) + 5):
-        found, best = d.top_k(k)
-        m = min(k, len(values))
-        assert torch.allclose(best[:m], log_probs[order[:m]], atol=1e-5)
-        assert torch.equal(found[:m], values[order[:m]])
-        assert bool((best[m:] == -torch.inf).all()) and bool((found[m:] == -1).all())
-
-
 def test_numbers_of_structures() -> None:
     """Catalan and little Schröder numbers; segmentations into at most two words are Fibonacci numbers."""
     catalan = [math.comb(2 * n, n) // (n + 1) for n in range(9)]
@@ -142,59 +88,12 @@ def test_numbers_of_structures() -> None:
         assert chain.log_partition.item() == pytest.approx(n * math.log(3), rel=1e-5)
 
 
-def test_what_is_not_read() -> None:
-    """Spans that end before they begin, segments beyond the sentence, and states that cannot come before a word."""
-    torch.manual_seed(4)
-    scores = torch.randn(3, 4)
-    junk = scores.clone()
-    junk.tril_()
-    assert torch.equal(SpanTree(scores).log_partition, SpanTree(torch.where(junk != 0, 1e30, scores)).log_partition)
-    cuts = torch.randn(3, 3)
-    beyond = torch.arange(3)[:, None] + torch.arange(3) >= 3
-    assert torch.equal(Segmentation(cuts).log_partition, Segmentation(cuts.where(~beyond, 1e30)).log_partition)
-    chain = torch.randn(4, 3, 3, 2)
-    other = chain.clone()
-    other[0, :2] = other[0, :, :2] = other[1, :2] = other[2:, 2] = other[2:, :, 2] = 1e30
-    assert torch.equal(HigherOrderChain(chain).log_partition, HigherOrderChain(other).log_partition)
-
-
-@pytest.mark.parametrize("junk", [1e3, 1e30, -math.inf])
-def test_padding_is_not_read(junk: float) -> None:
-    """Neither by sums, nor by gradients, nor by the best structures."""
-    lengths, n = torch.tensor([4, 1, 3]), 4
-    inside = torch.arange(n) < lengths[:, None]
-    spans, cuts, states = random(3, n, n + 1), random(3, n, 3, 2), random(3, n, 4)
-    ends = torch.arange(1, n + 1)[:, None] + torch.arange(3) <= lengths[:, None, None]
-    real = (torch.arange(n)[:, None] < torch.arange(n + 1)) & (torch.arange(n + 1) <= lengths[:, None, None])
-    for make, table, read in (
-        (lambda x: SpanTree(x, lengths, labelled=False, validate_args=False), spans, real),
-        (lambda x: SpanTree(x, lengths, labelled=False, binary=False, validate_args=False), spans, real),
-        (lambda x: Segmentation(x, lengths=lengths, labelled=True, validate_args=False), cuts, ends[..., None]),
-        (lambda x: HigherOrderChain(x, random(5, 4), lengths, order=1, validate_args=False), states, inside[..., None]),
-    ):
-        clean, spoilt = make(table), make(torch.where(read, table, junk))
-        torch.testing.assert_close(clean.log_partition, spoilt.log_partition)
-        torch.testing.assert_close(clean.marginals(), spoilt.marginals())
-        torch.testing.assert_close(clean.entropy(), spoilt.entropy())
-        for ours, theirs in zip(clean.top_k(3), spoilt.top_k(3), strict=True):
-            torch.testing.assert_close(ours, theirs)
-        assert clean.support.check(spoilt.sample((5,))).all() and torch.equal(clean.mbr(), spoilt.mbr())
-        leaf = torch.where(read, table, junk).requires_grad_()
-        (gradient,) = torch.autograd.grad(make(leaf).log_partition.sum(), leaf)
-        assert (gradient.where(~read, torch.zeros(())) == 0).all()
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: SpanTree(torch.zeros(3, 3)), r"scores must have shape \(..., n, n\+1\) or \(..., n, n\+1, L\)"),
         (lambda: SpanTree(torch.zeros(3, 4, 5)), "say labelled=True or labelled=False"),
         (lambda: SpanTree(torch.zeros(3, 4), labelled=True), r"must have shape \(..., n, n\+1, L\)"),
-        (lambda: SpanTree(torch.zeros(3, 4).long()), "must be floating-point numbers, not torch.int64"),
-        (lambda: SpanTree(torch.full((3, 4), math.nan), validate_args=True), "some are NaN"),
-        (lambda: SpanTree(torch.zeros(3, 4), torch.tensor([4])), r"lengths must be integers in 1..3"),
-        (lambda: SpanTree(torch.zeros(3, 4), torch.tensor([1.0])), r"lengths must be integers in 1..3"),
-        (lambda: Segmentation(torch.zeros(3)), r"scores must have shape \(..., n, W\)"),
         (
             lambda: Segmentation(torch.zeros(3, 2, 2), torch.zeros(3, 3)),
             r"transition_scores must have shape \(..., 2, 2\)",
@@ -210,16 +109,8 @@ def test_padding_is_not_read(junk: float) -> None:
         (lambda: HigherOrderChain(torch.zeros(3, 3, 2), order=0), "order must be at least 1, not 0"),
         (lambda: SpanTree(torch.zeros(12, 13)).enumerate_support(), "too many structures to enumerate, about 5.88e"),
         (
-            lambda: SpanTree(torch.zeros(2, 3, 4), torch.tensor([1, 3]), labelled=False).enumerate_support(),
-            "different lengths have no common support",
-        ),
-        (
             lambda: kl_divergence(SpanTree(torch.zeros(3, 4)), SpanTree(torch.zeros(3, 4), binary=False)),
             "structures of different kinds",
-        ),
-        (
-            lambda: kl_divergence(SpanTree(torch.zeros(3, 4)), SpanTree(torch.zeros(3, 4), torch.tensor(2))),
-            "structures of different lengths",
         ),
         (lambda: Segmentation(torch.zeros(3, 2)).log_prob(torch.zeros(3, 2)), "within the support"),
     ],
@@ -227,18 +118,6 @@ def test_padding_is_not_read(junk: float) -> None:
 def test_refused(make: Callable[[], Any], message: str) -> None:
     with pytest.raises((ValueError, NotImplementedError), match=message):
         make()
-
-
-def test_pairs_of_labels_are_those_of_neighbours() -> None:
-    """Log probabilities by hand."""
-    torch.manual_seed(5)
-    scores, pairs = torch.randn(4, 2, 2, dtype=torch.float64), torch.randn(2, 2, dtype=torch.float64)
-    d = Segmentation(scores, pairs)
-    value = torch.full((4, 2), -1)
-    value[0, 0], value[1, 1], value[3, 0] = 1, 0, 1
-    by_hand = scores[0, 0, 1] + scores[1, 1, 0] + scores[3, 0, 1] + pairs[1, 0] + pairs[0, 1]
-    assert (d.log_prob(value) + d.log_partition).item() == pytest.approx(by_hand.item())
-    assert list(itertools.chain(*d.counts(value)["transition"].tolist())) == [0, 1, 1, 0]
 
 
 def test_what_is_lost_on_the_way_and_comes_back() -> None:

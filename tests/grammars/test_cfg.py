@@ -219,19 +219,6 @@ def test_dense() -> None:
         CFG.dense(2, 0, 4)
 
 
-def test_draws_are_derivations_of_their_words() -> None:
-    grammar = CFG.from_string(TEXT)
-    assert grammar.weights is not None
-    words, ids = grammar.sample_trees(grammar.weights, (500,), max_length=9)
-    assert grammar.derivation(grammar.weights, words).support.check(ids).all()
-    log_p = grammar.weights["rules"].log()[ids.clamp_min(0)].masked_fill(ids < 0, 0.0).sum(-1)
-    posterior = grammar.derivation(grammar.weights, words)
-    torch.testing.assert_close(posterior.log_prob(ids) + posterior.log_partition, log_p)
-    assert (words >= 0).sum(-1).max() <= 9
-    one, _ = grammar.sample_trees(grammar.weights, (), max_length=9)
-    assert one.shape == (9,)
-
-
 def test_draws_refuse_what_they_cannot_do() -> None:
     grammar = CFG.from_string("S -> S S | 'a'")
     with pytest.raises(ValueError, match="the rules of 'S' do not sum to one"):
@@ -290,15 +277,6 @@ def test_torchs_transforms_of_weights() -> None:
     torch.testing.assert_close(torch.func.jacrev(torch.func.jacrev(total))(logs[0]), hessian)
     by_words = torch.func.vmap(lambda x: grammar.log_partition({"rules": logs[0]}, x))(words)
     torch.testing.assert_close(by_words, grammar.log_partition({"rules": logs[0]}, words))
-
-
-def test_sentences_broadcast_against_weights() -> None:
-    grammar = CFG.from_string("S -> A S | A\nA -> 'a' | 'b' | A 'b' A")
-    words, logs = grammar.encode(["a b a", "b"]), torch.randn(3, 1, 5)
-    crossed = grammar.log_partition({"rules": logs}, words)
-    for s, b in itertools.product(range(3), range(2)):
-        single = grammar.log_partition({"rules": logs[s, 0]}, words[b])
-        torch.testing.assert_close(crossed[s, b], single)
 
 
 def test_the_gradient_of_one_sentence_in_float32() -> None:

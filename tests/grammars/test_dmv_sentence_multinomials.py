@@ -1,13 +1,11 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""The DMV with weights of its own for every sentence: against lists of trees, and against dense weights."""
+"""The DMV with weights of its own for every sentence, against dense weights (lists of trees: test_listed_grammars)."""
 
-import math
 from unittest.mock import patch
 
 import pytest
 import torch
-from oracle import all_trees, events
 
 from pyrogram import DMV
 from pyrogram.charts import projective
@@ -16,9 +14,6 @@ from pyrogram.recursion.run.scalar_engine import ScalarEngine
 
 GRAMMARS = [DMV(3), DMV(3, valence_attach=True), DMV(3, num_valences=1), DMV(3, valence_attach=True, num_valences=3)]
 both = pytest.mark.parametrize("grammar", GRAMMARS, ids=repr)
-SHORT = torch.tensor(
-    [[0, 1, 2, 1], [1, -1, -1, -1], [2, 2, 2, -1], [0, 1, -1, -1], [1, 1, 1, 1], [2, 0, 1, -1], [2, 1, 0, 2]]
-)
 
 
 def sentences(num_tags, lengths):
@@ -58,36 +53,6 @@ def put(rows, grammar, values):
     return full
 
 
-def enumerated(grammar, tables, words):
-    """log Z and expected counts of one sentence from the list of its trees."""
-
-    def places(heads):
-        arcs, stops = events(heads, grammar.num_valences)
-        for h, c, valence in arcs:
-            child, direction = words[c - 1], int(c > h)
-            if h == 0:
-                yield "root", (child,)
-                continue
-            head = words[h - 1]
-            by_valence = (valence,) if grammar.valence_attach else ()
-            yield "attach", (head, direction, *by_valence, child)
-            yield "stop", (head, direction, valence, 0)
-        for h, direction, valence in stops:
-            yield "stop", (words[h - 1], direction, valence, 1)
-
-    trees = all_trees(len(words), False)
-    scores = [math.fsum(float(tables[name][place]) for name, place in places(heads)) for heads in trees]
-    best = max(scores)
-    counts = {name: torch.zeros_like(table) for name, table in tables.items()}
-    if best == -math.inf:
-        return best, counts
-    log_z = best + math.log(math.fsum(math.exp(s - best) for s in scores))
-    for heads, score in zip(trees, scores, strict=True):
-        for name, place in places(heads):
-            counts[name][place] += math.exp(score - log_z)
-    return log_z, counts
-
-
 def batched(grammar, dense, words):
     """log Z and its gradient under dense weights."""
     leaves = {name: w.clone().requires_grad_() for name, w in dense.items()}
@@ -118,40 +83,6 @@ def test_the_rows_are_the_heads_that_occur(grammar):
     for name, k in per_head.items():
         assert rows.sentence[name].tolist() == [0] * 2 * k + [1] * k
         assert rows.multinomial[name].tolist() == [tag * k + i for tag in (0, 2, 1) for i in range(k)]
-
-
-@pytest.mark.one_in(22)
-@both
-@pytest.mark.parametrize("kind", ["normalised", "sub-normalised", "forbidden"])
-def test_enumeration(grammar, kind):
-    for _ in range(3):
-        dense = dense_weights(grammar, len(SHORT), kind)
-        rows = grammar.sentence_multinomials(SHORT)
-        log_z, counts = rows.expected_counts(pick(rows, dense))
-        full = put(rows, grammar, counts)
-        for b, row in enumerate(SHORT.tolist()):
-            words = [w for w in row if w >= 0]
-            expected = enumerated(grammar, {name: w[b] for name, w in dense.items()}, words)
-            assert float(log_z[b]) == pytest.approx(expected[0], rel=1e-12)
-            for name, value in expected[1].items():
-                torch.testing.assert_close(full[name][b], value)
-
-
-@pytest.mark.one_in(6)
-@both
-def test_extreme_weights_by_enumeration(grammar):
-    """Within a sentence weights differ by hundreds of nats: no product underflows."""
-    words = sentences(3, [2] * 60 + [3] * 60 + [4] * 10)
-    rows = grammar.sentence_multinomials(words)
-    dense = {name: -150 * torch.randn(w.shape).abs() for name, w in dense_weights(grammar, len(words)).items()}
-    log_weights = pick(rows, dense)
-    log_z, counts = without_logarithms(rows, log_weights)
-    full = put(rows, grammar, counts)
-    for b, row in enumerate(words.tolist()):
-        expected = enumerated(grammar, {name: w[b] for name, w in dense.items()}, [w for w in row if w >= 0])
-        assert float(log_z[b]) == pytest.approx(expected[0], rel=1e-12, abs=1e-9)
-        for name, value in expected[1].items():
-            torch.testing.assert_close(full[name][b], value, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.one_in(12)
@@ -255,20 +186,6 @@ def test_the_same_on_any_number_of_threads(grammar):
     for log_z, counts in results[1:]:
         assert log_z.equal(results[0][0])
         assert all(counts[name].equal(results[0][1][name]) for name in counts)
-
-
-@pytest.mark.parametrize("valence_attach", [False, True])
-def test_one_tag(valence_attach):
-    grammar = DMV(1, valence_attach=valence_attach)
-    words = torch.tensor([[0, 0, 0], [0, -1, -1]])
-    dense = dense_weights(grammar, 2)
-    rows = grammar.sentence_multinomials(words)
-    log_z, counts = rows.expected_counts(pick(rows, dense))
-    for b, own in enumerate(([0, 0, 0], [0])):
-        expected = enumerated(grammar, {name: w[b] for name, w in dense.items()}, own)
-        assert float(log_z[b]) == pytest.approx(expected[0])
-        for name, value in put(rows, grammar, counts).items():
-            torch.testing.assert_close(value[b], expected[1][name])
 
 
 def test_memory_is_linear_in_what_occurs():

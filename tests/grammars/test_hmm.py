@@ -5,17 +5,14 @@
 import itertools
 import math
 
-import numpy as np
 import pyro.distributions as dist
 import pytest
-import scipy.special
 import torch
 from torch.distributions import kl_divergence
 
 from pyrogram import HMM
 from pyrogram.distributions import Sentence, StateSequence
-from pyrogram.infer import EM, VariationalEM
-from pyrogram.models import maximum_likelihood
+from pyrogram.infer import VariationalEM
 from pyrogram.models.dirichlet import dirichlet
 
 END = -1
@@ -25,50 +22,6 @@ WORDS = torch.tensor([[0, 2, 1, -1], [1, -1, -1, -1], [2, 2, -1, -1], [0, 1, 2, 
 
 def random_weights(grammar, *batch):
     return {name: block.normalize(0.2 + torch.rand(*batch, *block.shape)) for name, block in grammar.blocks.items()}
-
-
-def likelihood_and_counts(weights, sentences=SENTENCES):
-    """log p of each sentence and summed expected counts, from the list of all state sequences; plain numpy."""
-    first, move, emit = (np.asarray(weights[name]) for name in ("initial", "transition", "emission"))
-    log_likelihoods, counts = [], {name: np.zeros(np.shape(w)) for name, w in weights.items()}
-    for words in sentences:
-        listed = []
-        for y in itertools.product(range(len(first)), repeat=len(words)):
-            p = first[y[0]] * move[y[-1], END]
-            p *= math.prod(move[a, b] for a, b in itertools.pairwise(y))
-            listed.append((y, p * math.prod(emit[a, w] for a, w in zip(y, words, strict=True))))
-        total = sum(p for _, p in listed)
-        log_likelihoods.append(math.log(total))
-        for y, p in listed:
-            counts["initial"][y[0]] += p / total
-            counts["transition"][y[-1], END] += p / total
-            for a, b in itertools.pairwise(y):
-                counts["transition"][a, b] += p / total
-            for a, w in zip(y, words, strict=True):
-                counts["emission"][a, w] += p / total
-    return log_likelihoods, counts
-
-
-def test_two_words_on_paper():
-    grammar = HMM(2, 3)
-    w = random_weights(grammar)
-    i, a, e = w["initial"], w["transition"], w["emission"]
-    end = a[:, 2]
-    words = torch.tensor([2, 0])
-    joint = {(y, z): i[y] * e[y, 2] * a[y, z] * e[z, 0] * end[z] for y, z in itertools.product(range(2), repeat=2)}
-    d = grammar.derivation(w, words)
-    torch.testing.assert_close(d.log_partition.exp(), torch.stack(list(joint.values())).sum())
-    torch.testing.assert_close(
-        (d.log_prob(torch.tensor(list(joint))) + d.log_partition).exp(), torch.stack([*joint.values()])
-    )
-    torch.testing.assert_close(Sentence(grammar, w).log_prob(torch.tensor([1])).exp(), (i * e[:, 1] * end).sum())
-
-
-def test_counts_of_one_sequence():
-    counts = HMM(2, 3).counts(torch.tensor([[2, 0, 0, -1]]), torch.tensor([[1, 1, 0, -1]]))
-    assert counts["initial"].tolist() == [[0, 1]]
-    assert counts["transition"].tolist() == [[[0, 0, 1], [1, 1, 0]]]
-    assert counts["emission"].tolist() == [[[1, 0, 0], [1, 0, 1]]]
 
 
 def test_a_distribution_over_sentences_of_all_lengths():
@@ -99,42 +52,6 @@ def test_against_pyro():
     torch.testing.assert_close(ours.log_prob(words), expected)
 
 
-def test_em_is_normalised_counts():
-    grammar = HMM(3, 3)
-    weights = {name: w.numpy() for name, w in grammar.initial_weights(WORDS, seed=1).items()}
-    em = EM(maximum_likelihood, initial_weights={name: torch.tensor(w) for name, w in weights.items()})
-    for _ in range(4):
-        log_likelihoods, counts = likelihood_and_counts(weights)
-        assert em.step(WORDS, grammar) == pytest.approx(sum(log_likelihoods), rel=1e-12)
-        weights = {name: c / c.sum(-1, keepdims=True) for name, c in counts.items()}
-        for name, w in em.weights().items():
-            np.testing.assert_allclose(w.numpy(), weights[name], rtol=1e-10, atol=1e-12)
-    assert all(later >= earlier for earlier, later in itertools.pairwise(em.history))
-
-
-def test_variational_bayes_is_the_prior_plus_counts():
-    grammar, alpha = HMM(2, 3), 0.3
-    start = {name: w.numpy() for name, w in grammar.initial_weights(WORDS, seed=2).items()}
-    vb = VariationalEM(dirichlet, initial_weights={name: torch.tensor(w) for name, w in start.items()})
-    q = {name: alpha + c for name, c in likelihood_and_counts(start)[1].items()}
-    for _ in range(4):
-        expected_logs = {n: scipy.special.psi(c) - scipy.special.psi(c.sum(-1, keepdims=True)) for n, c in q.items()}
-        sub_normalised = {name: np.exp(w) for name, w in expected_logs.items()}
-        log_z, counts = likelihood_and_counts(sub_normalised)
-        bound = sum(log_z) - sum(_kl(c, np.full_like(c, alpha)) for c in q.values())
-        assert vb.step(WORDS, grammar, concentration=alpha) == pytest.approx(bound, rel=1e-10)
-        q = {name: alpha + c for name, c in counts.items()}
-        for name, w in vb.weights().items():
-            np.testing.assert_allclose(w.numpy(), q[name] / q[name].sum(-1, keepdims=True), rtol=1e-9)
-    assert all(later >= earlier for earlier, later in itertools.pairwise(vb.history))
-
-
-def _kl(own, other):
-    """KL divergence of Dirichlets, summed over rows."""
-    rows = [torch.tensor(np.atleast_2d(c)) for c in (own, other)]
-    return float(kl_divergence(dist.Dirichlet(rows[0]), dist.Dirichlet(rows[1])).sum())
-
-
 def test_a_tagger_finds_the_classes_of_words():
     """Words of two classes in turn: Bayes with few pseudo-counts gives each class a state of its own."""
     grammar = HMM(2, 6)
@@ -145,16 +62,6 @@ def test_a_tagger_finds_the_classes_of_words():
     vb.run(words, grammar, concentration=0.1, num_steps=50, progress=False)
     states = grammar.derivation(vb.weights(), words).mbr()
     assert (states == states[0, :2].repeat(4)).all() and states[0, 0] != states[0, 1]
-
-
-@pytest.mark.parametrize("shape", [(), (4,), (3, 4)])
-def test_draws_with_one_grammar_each(shape):
-    grammar = HMM(2, 3)
-    weights = random_weights(grammar, *shape[-1:])
-    words, states = grammar.sample_states(weights, (5, *shape), max_length=40)
-    assert words.shape == states.shape == (5, *shape, 40)
-    assert ((words >= 0) == (states >= 0)).all() and (words[..., 0] >= 0).all()
-    assert StateSequence(*(w.log() for w in weights.values()), words).support.check(states).all()
 
 
 def test_errors():

@@ -1,34 +1,25 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Grammars of low rank: lists of derivations in plain Python, the equivalent CFG, both ways to sum, and all loops."""
+"""Grammars of low rank beyond lists of derivations: the equivalent CFG, both ways to sum, trees, and evidence."""
 
-import copy
-import itertools
 import math
-import pickle
-from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pyro
 import pytest
 import torch
+from listed_grammars import CASES, Event
 from torch import Tensor
 
 from pyrogram import CFG
 from pyrogram.distributions import Sentence
 from pyrogram.grammars import SimplePCFG, TensorPCFG, low_rank_sums
 from pyrogram.grammars.low_rank import LowRankPCFG
-from pyrogram.infer import EM, CollapsedVB, TreeGibbs, TreeHastings, VariationalEM
-from pyrogram.models import maximum_likelihood
-from pyrogram.models.dirichlet import dirichlet
 from pyrogram.recursion.run.scalar_engine import ScalarEngine
-from pyrogram.testing import GrammarCase, check_grammar, chi_square
 
-Event = tuple[str, tuple[int, ...]]
 WORDS = torch.tensor([[0, 1, 1, 2], [2, 0, 1, -1], [1, 1, -1, -1], [2, -1, -1, -1], [0, 2, 1, -1]])
-GRAMMARS: dict[str, LowRankPCFG] = {"tensor": TensorPCFG(2, 2, 3, 3), "simple": SimplePCFG(2, 2, 3)}
+GRAMMARS: dict[str, LowRankPCFG] = {name: CASES[name].grammar for name in ("tensor", "simple")}
 names = pytest.mark.parametrize("name", GRAMMARS)
 
 
@@ -53,106 +44,12 @@ def log_weights(grammar: LowRankPCFG, seed: int = 0, spread: float = 1.0) -> dic
     }
 
 
-def events(grammar: LowRankPCFG, words: list[int]) -> Iterator[list[Event]]:
-    """All derivations, as they are defined."""
-    N, S = grammar.num_nonterminals, grammar.num_nonterminals + grammar.num_preterminals
-    has_rank = "rank" in grammar.blocks
-
-    def below(symbol: int, part: list[int]) -> Iterator[list[Event]]:
-        if symbol >= N:
-            if len(part) == 1:
-                yield [("emission", (symbol - N, part[0]))]
-            return
-        for r in range(grammar.blocks["rank"].shape[1]) if has_rank else [symbol]:
-            own: list[Event] = [("rank", (symbol, r))] if has_rank else []
-            for k in range(1, len(part)):
-                for b, c in itertools.product(range(S), repeat=2):
-                    for left, right in itertools.product(below(b, part[:k]), below(c, part[k:])):
-                        yield [*own, ("left", (r, b)), *left, ("right", (r, c)), *right]
-
-    for symbol in range(S):
-        for rest in below(symbol, words):
-            yield [("root", (symbol,)), *rest]
-
-
-def truth(
-    grammar: LowRankPCFG, logs: dict[str, Tensor], words: Tensor, allowed: Any = lambda row: True
-) -> tuple[Tensor, list[dict[str, Tensor]]]:
-    """Log Z and expected counts of each sentence, derivation by derivation."""
-    values = {name: table.tolist() for name, table in logs.items()}
-
-    def score(event: Event) -> float:
-        found: Any = values[event[0]]
-        for x in event[1]:
-            found = found[x]
-        return float(found)
-
-    log_z, counts = [], []
-    for sentence in words.tolist():
-        z = 0.0
-        table = {name: np.zeros(block.shape) for name, block in grammar.blocks.items()}
-        for row in events(grammar, [w for w in sentence if w >= 0]):
-            p = math.exp(sum(map(score, row))) if allowed(row) else 0.0
-            z += p
-            for name, index in row if p else []:
-                table[name][index] += p
-        log_z.append(math.log(z) if z else -math.inf)
-        counts.append({name: torch.from_numpy(t / z if z else t) for name, t in table.items()})
-    return torch.tensor(log_z, dtype=torch.float64), counts
-
-
-def summed(counts: list[dict[str, Tensor]], scale: Tensor | None = None) -> dict[str, Tensor]:
-    by = torch.ones(len(counts)) if scale is None else scale
-    return {name: sum((s * c[name] for s, c in zip(by, counts, strict=True)), torch.zeros(())) for name in counts[0]}
-
-
 def close(actual: Any, expected: Any, dtype: torch.dtype = torch.float64) -> None:
     tolerance = 1e-10 if dtype == torch.float64 else 2e-5
     torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance, check_dtype=False)
 
 
 # ---------------------------------------------------------------------- sums
-
-
-@pytest.mark.one_in(14)
-@names
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_log_z_and_counts_against_enumeration(name: str, way: str, dtype: torch.dtype) -> None:
-    grammar = GRAMMARS[name]
-    logs = log_weights(grammar)
-    logs["left"][0, 1] = logs["emission"][1, 2] = logs["root"][0] = -math.inf
-    log_z, each = truth(grammar, logs, WORDS)
-    given = {n: t.to(dtype) for n, t in logs.items()}
-    found, counts = grammar.expected_counts(given, WORDS)
-    assert found.dtype == dtype and all(c.dtype == dtype for c in counts.values())
-    close(found, log_z, dtype)
-    close(counts, summed(each), dtype)
-    close(grammar.log_partition(given, WORDS), log_z, dtype)
-    close(grammar._sums.program.log_partition(grammar._sums.given(grammar.flat(given, torch.Size([5])), WORDS),
-                                              by_torch=True), log_z, dtype)  # fmt: skip
-
-
-@pytest.mark.one_in(6)
-@names
-def test_gradients_and_their_scale(name: str, way: str) -> None:
-    """Each sentence's own factor, and second derivatives."""
-    grammar, scale = GRAMMARS[name], torch.tensor([0.5, -2.0, 0.0, 3.0, 1.0])
-    logs = log_weights(grammar)
-    each = truth(grammar, logs, WORDS)[1]
-    leaves = {n: t.requires_grad_() for n, t in logs.items()}
-    log_z = grammar.log_partition(leaves, WORDS)
-    found = torch.autograd.grad((log_z * scale).sum(), list(leaves.values()), create_graph=True)
-    close(dict(zip(leaves, found, strict=True)), summed(each, scale))
-    found = torch.autograd.grad((grammar.log_partition(leaves, WORDS) * scale).sum(), list(leaves.values()))
-    close(dict(zip(leaves, found, strict=True)), summed(each, scale))
-    (second,) = torch.autograd.grad(
-        torch.autograd.grad(grammar.log_partition(leaves, WORDS).sum(), leaves["left"], create_graph=True)[0][0, 0],
-        leaves["left"],
-    )
-    h = torch.zeros_like(logs["left"])
-    h[1, 1] = 1e-5
-    up, down = (grammar.expected_counts({**logs, "left": logs["left"].detach() + s * h}, WORDS)[1] for s in (1, -1))
-    torch.testing.assert_close(second[1, 1], (up["left"] - down["left"])[0, 0] / 2e-5, rtol=1e-6, atol=1e-8)
 
 
 @names
@@ -260,36 +157,7 @@ def test_words_that_no_sentence_has(name: str, monkeypatch: pytest.MonkeyPatch) 
     assert (expected[1]["emission"].sum(0) > 0).nonzero()[:, 0].tolist() == [3, 5, 8]
 
 
-@names
-def test_a_sentence_without_derivations_leaves_the_others_alone(name: str) -> None:
-    """Their counts are those without it."""
-    grammar = GRAMMARS[name]
-    logs = log_weights(grammar)
-    logs["emission"][:, 2] = -math.inf
-    words = torch.tensor([[0, 1, 1], [2, 0, 1], [1, 0, -1], [2, -1, -1]])
-    log_z, counts = grammar.expected_counts(logs, words)
-    assert (log_z == -math.inf).tolist() == [False, True, False, True]
-    alone, expected = grammar.expected_counts(logs, words[[0, 2]])
-    close(log_z[[0, 2]], alone)
-    close(counts, expected)
-    spoilt = {**logs, "left": logs["left"].clone().fill_(math.nan)}
-    assert grammar.log_partition(spoilt, words).isnan().all()
-
-
 # ---------------------------------------------------------------------- derivations
-
-
-@pytest.mark.one_in(2)
-@names
-def test_rows_of_derivations(name: str) -> None:
-    """Events from the top down, in the order of the definition; their number, and their trees."""
-    grammar = GRAMMARS[name]
-    weights = grammar.initial_weights(WORDS, "random", seed=0)
-    d = grammar.derivation(weights, WORDS[2, :2])
-    listed = [tuple(grammar.number(*event) for event in row) for row in events(grammar, [1, 1])]
-    assert Counter(tuple(row) for row in d.enumerate_support().tolist()) == Counter(listed)
-    for n in range(1, 6):
-        assert grammar.longest(n) == super(LowRankPCFG, copy.copy(grammar)).longest(n)
 
 
 def test_trees() -> None:
@@ -318,33 +186,6 @@ def test_trees() -> None:
         grammar.tree(["a", "b"], derivation)
 
 
-@names
-@pytest.mark.parametrize("too_long", ["redraw", "truncate"])
-def test_drawn_derivations(name: str, too_long: Any) -> None:
-    """As often as their probabilities say; those of one and two words, that no truncation reaches."""
-    grammar = GRAMMARS[name]
-    weights = grammar.initial_weights(WORDS, "random", seed=5)
-    weights["root"] = torch.tensor([0.2, 0.1, 0.4, 0.3])
-    for side in ("left", "right"):  # most children are preterminals
-        weights[side] = torch.cat([0.1 * weights[side][:, :2], weights[side][:, 2:]], -1)
-        weights[side] /= weights[side].sum(-1, keepdim=True)
-    longest = 3 if too_long == "redraw" else 20
-    words, rows = grammar.sample_derivations(weights, (4000,), longest, too_long=too_long)
-    assert words.shape == (4000, longest) and (too_long == "redraw" or len(rows[0]) <= grammar.longest(20))
-    probabilities: dict[tuple[int, ...], float] = {}
-    for sentence in [(w,) for w in range(3)] + list(itertools.product(range(3), repeat=2)):
-        for row in events(grammar, list(sentence)):
-            key = tuple(grammar.number(*event) for event in row)
-            probabilities[key] = math.prod(float(weights[block][index]) for block, index in row)
-    seen = Counter(tuple(x for x in row if x >= 0) for row in rows.tolist())
-    observed = torch.tensor([seen[key] for key in probabilities])
-    assert observed.sum() > 1000
-    exact = torch.tensor(list(probabilities.values()))
-    assert chi_square(observed, exact / exact.sum()) > 1e-4
-    for sentence, row in zip(words[:50], rows[:50], strict=True):
-        assert grammar.tree(None, row).leaves() == [str(w) for w in sentence.tolist() if w >= 0]
-
-
 def test_long_sentences_are_drawn_in_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where log Z is far below the number of derivations, and their frequencies are those of the weights."""
     grammar = TensorPCFG(1, 60, 30, 1)
@@ -361,18 +202,6 @@ def test_long_sentences_are_drawn_in_lanes(monkeypatch: pytest.MonkeyPatch) -> N
     ranks = rows[(rows >= grammar.number("rank", (0, 0))) & (rows < grammar.number("left", (0, 0)))]
     assert len(ranks) == 30 * 44
     assert abs(float((ranks == grammar.number("rank", (0, 3))).double().mean()) - 0.9) < 5 * math.sqrt(0.09 / 1320)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["tensor", "simple"])
-def test_battery(name: str) -> None:
-    grammar = TensorPCFG(1, 2, 2, 2) if name == "tensor" else SimplePCFG(1, 2, 2)
-    R = grammar.num_events
-
-    def parts(value: Tensor) -> Tensor:
-        return torch.nn.functional.one_hot(value.long() + 1, R + 1)[..., 1:].sum(-2).double()
-
-    check_grammar(GrammarCase(grammar, torch.tensor([[0, 1], [1, -1], [1, 1]]), parts=parts))
 
 
 @pytest.mark.one_in(2)
@@ -400,69 +229,23 @@ def test_evidence(name: str) -> None:
                 open_ends[-1][1] = True
         return (0, 2) not in spans
 
-    log_z, _ = truth(grammar, logs, WORDS[[0, 1, 4]], allowed)
+    log_z = []
+    for sentence in WORDS[[0, 1, 4]].tolist():
+        listed = CASES[name].listed([w for w in sentence if w >= 0])
+        rows = [row for _, row in listed if allowed(row)]
+        log_z.append(torch.stack([sum(logs[block][index] for block, index in row) for row in rows]).logsumexp(0))
+    log_z = torch.stack(log_z)
     close(grammar.log_partition(logs, WORDS[[0, 1, 4]], evidence={item: forbidden}), log_z)
     assert grammar.item_counts(logs, WORDS, item)[item].shape == (5, 5, 5, 2)
 
 
 @names
-def test_names_and_copies(name: str) -> None:
+def test_names(name: str) -> None:
     grammar = GRAMMARS[name]
     assert grammar.symbols == ["N0", "N1", "T0", "T1"]
-    for block, axes in grammar.axes.items():
-        assert tuple(map(len, axes.values())) == tuple(grammar.blocks[block].shape)
-    logs = log_weights(grammar)
-    for twin in (copy.deepcopy(grammar), pickle.loads(pickle.dumps(grammar))):
-        close(twin.log_partition(logs, WORDS), grammar.log_partition(logs, WORDS))
     assert repr(grammar) == {"tensor": "TensorPCFG(2, 2, 3, 3)", "simple": "SimplePCFG(2, 2, 3)"}[name]
     with pytest.raises(ValueError, match="num_preterminals must be at least 1"):
         SimplePCFG(2, 0, 3)
-
-
-# ---------------------------------------------------------------------- inference
-
-
-@names
-def test_em_never_falls(name: str, way: str) -> None:
-    loop = EM(maximum_likelihood, initial_weights="random").run(WORDS, GRAMMARS[name], num_steps=30, progress=False)
-    assert (np.diff(loop.history) >= -1e-12).all() and loop.history[-1] > loop.history[0] + 0.1
-
-
-@pytest.mark.one_in(2)
-@names
-def test_loops(name: str) -> None:
-    """All of them run, and the bounds among their objectives never fall."""
-    grammar, options = GRAMMARS[name], {"num_steps": 5, "progress": False}
-    for loop in (VariationalEM(dirichlet), CollapsedVB(dirichlet), TreeHastings(dirichlet), TreeGibbs(dirichlet)):
-        loop.run(WORDS, grammar, **options)
-        for block, w in loop.weights().items():
-            torch.testing.assert_close(w.sum(-1), torch.ones(grammar.blocks[block].shape[:-1]))
-        if isinstance(loop, VariationalEM):
-            assert (np.diff(loop.history) >= -1e-9).all()
-
-
-@pytest.mark.slow
-def test_hastings_draws_from_the_collapsed_posterior() -> None:
-    """Derivations of one sentence, as often as prod B(f + alpha) / B(alpha) says."""
-    grammar, words = TensorPCFG(1, 2, 1, 2), torch.tensor([[0, 1, 0]])
-    rows = grammar.derivation(grammar.initial_weights(words, "uniform"), words[0]).enumerate_support()
-    log_joint = torch.zeros(len(rows))
-    for t, row in enumerate(rows.tolist()):
-        pseudo = {name: torch.full(block.shape, 0.3) for name, block in grammar.blocks.items()}
-        for x in row:
-            if x >= 0:
-                block, index = grammar.event(x)
-                pseudo[block][index] += 1
-        log_joint[t] = sum((c.lgamma().sum(-1) - c.sum(-1).lgamma()).sum() for c in pseudo.values())
-    exact = log_joint.softmax(0)
-    chain = TreeHastings(dirichlet, seed=0)
-    chain.run(words, grammar, concentration=0.3, num_steps=20, progress=False)
-    seen = torch.zeros(len(rows))
-    for _ in range(800):
-        chain.step(words, grammar, concentration=0.3)
-        seen[(rows == chain.trees()[0]).all(-1)] += 1
-    assert seen.sum() == 800
-    assert ((seen / 800 - exact).abs() < 5 * (exact * (1 - exact) / 200).sqrt()).all()  # worth 200 independent draws
 
 
 def test_svi_in_rank_space_is_svi_by_the_recursion(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -280,7 +281,8 @@ def test_sentences_have_the_events_of_their_words():
 def test_sentences_of_which_nothing_is_known_have_one_table_of_factors():
     words = torch.randint(2, (6, 3))
     known = torch.tensor([[-1, -1, -1], [2, -1, -1], [-1, -1, -1], [-1, 1, -1], [0, 1, 2], [-1, -1, -1]])
-    (table,) = DMV(2).collapsed_updates(DMV(2).sentences(words, known)).plan.given.values()
+    sweeps: Any = DMV(2).collapsed_updates(DMV(2).sentences(words, known))
+    (table,) = sweeps.plan.given.values()
     assert len(table.rows) == 4 and table.row.tolist() == [0, 1, 0, 2, 3, 0] and (table.rows[0] == 1).all()
 
 

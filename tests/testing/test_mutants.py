@@ -284,145 +284,93 @@ PADDING_MUTANTS = [
 PADDING_MUTANTS[1] = ("padded_values", mutant(PADDED, None, support=property(lambda self: Anything())))
 
 
-class MeanCounts(DMV):
-    def expected_counts(self, log_weights, words):
-        log_z, counts = super().expected_counts(log_weights, words)
-        return log_z, {name: c / len(words) for name, c in counts.items()}
+def altered(base=DMV, valence_attach=False, **methods):
+    """A DMV with other methods; ``super`` is DMV itself."""
+    return type("Altered", (base,), methods)(2, valence_attach=valence_attach)
 
 
-class LongerIsLikelier(DMV):
-    def log_partition(self, log_weights, words):
-        return super().log_partition(log_weights, words) + 0.01 * lengths_of(words)
+def log_z(change, by_weights=lambda w: w):
+    """A DMV whose log Z is changed, or is that of changed log weights."""
+    return altered(log_partition=lambda self, w, x: change(DMV.log_partition(self, by_weights(w), x), x))
 
 
-class CountsPadding(DMV):
-    def log_partition(self, log_weights, words):
-        return super().log_partition(log_weights, words) - 0.01 * words.shape[-1]
+def sampled(change, more=0):
+    """A DMV whose draws are changed; of sentences that may be longer."""
+    return altered(sample=lambda self, w, shape, n: change(DMV.sample(self, w, shape, n + more), n))
 
 
-class FirstGrammarForAll(DMV):
-    def log_partition(self, log_weights, words):
-        first = {n: w.reshape(-1, *self.blocks[n].shape)[0] for n, w in log_weights.items()}
-        return super().log_partition(first, words)
+def rows(change):
+    """A DMV whose rows are computed from what ``change`` makes of the computation, log weights and sentences."""
+
+    def sentence_multinomials(self, words):
+        found = DMV.sentence_multinomials(self, words)
+        compute = found.expected_counts
+        found.expected_counts = lambda w, sentences=None: change(compute, w, sentences)
+        return found
+
+    return altered(sentence_multinomials=sentence_multinomials)
 
 
-class GuessesValence(DMV):
-    """A fault that the check found in this package."""
-
-    def scores(self, log_weights, words):
-        return chart.scores(*log_weights.values(), words)
+def mapped(change):
+    """A function of tensors by name."""
+    return lambda w: {n: change(t) for n, t in w.items()}
 
 
-class ClampsZeros(DMV):
-    def log_partition(self, log_weights, words):
-        return super().log_partition({n: w.clamp_min(-20.0) for n, w in log_weights.items()}, words)
+def same(value, _):
+    return value
 
 
-class Backwards(DMV):
-    def derivation(self, weights, words, *, log_weights=None):
-        if words.dim() == 1:
-            words = words.flip(-1)
-        return super().derivation(weights, words, log_weights=log_weights)
+def mean_counts(self, log_weights, words):
+    value, counts = DMV.expected_counts(self, log_weights, words)
+    return value, {name: c / len(words) for name, c in counts.items()}
 
 
-class Truncates(DMV):
-    def sample(self, weights, sample_shape, max_length):
-        return super().sample(weights, sample_shape, max_length + 3)[..., :max_length]
+def first_grammar_for_all(self, log_weights, words):
+    first = {n: w.reshape(-1, *self.blocks[n].shape)[0] for n, w in log_weights.items()}
+    return DMV.log_partition(self, first, words)
 
 
-class Sorts(DMV):
-    def sample(self, weights, sample_shape, max_length):
-        return super().sample(weights, sample_shape, max_length).sort(-1, descending=True).values
+def backwards(self, weights, words, *, log_weights=None):
+    return DMV.derivation(self, weights, words.flip(-1) if words.dim() == 1 else words, log_weights=log_weights)
 
 
-class OneShape(DMV):
-    def sample(self, weights, sample_shape, max_length):
-        return super().sample(weights, sample_shape, max_length).reshape(-1, max_length)
+def without_logarithms(self, weights, words, *, log_weights=None):
+    return DMV.derivation(self, None, words, log_weights=log_weights or weights)
 
 
-class OwnSeed(DMV):
-    def sample(self, weights, sample_shape, max_length):
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
-            return super().sample(weights, sample_shape, max_length)
+def own_seed(self, weights, sample_shape, max_length):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return DMV.sample(self, weights, sample_shape, max_length)
 
 
-class DoesNotNormalise(DMV):
-    def initial_weights(self, words, method="harmonic", **options):
-        return {n: 2 * w for n, w in super().initial_weights(words, method, **options).items()}
+def changes(self, weights, sample_shape, max_length):
+    with torch.no_grad():
+        weights["root"].copy_(weights["root"] / 2 + 0.5 / self.num_tags)
+    return DMV.sample(self, weights, sample_shape, max_length)
 
 
-class OneGradientForAll(DMV):
-    def log_partition(self, log_weights, words):
-        log_z = super().log_partition(log_weights, words)
-        return log_z.detach() + (log_z - log_z.detach()).mean(-1, keepdim=True)
-
-
-class LosesTheGraph(DMV):
-    def log_partition(self, log_weights, words):
-        return super().log_partition({n: w.detach() for n, w in log_weights.items()}, words)
-
-
-class Doubles(DMV):
-    def log_partition(self, log_weights, words):
-        return super().log_partition(log_weights, words).double()
-
-
-class Changes(DMV):
-    def sample(self, weights, sample_shape, max_length):
-        with torch.no_grad():
-            weights["root"].copy_(weights["root"] / 2 + 0.5 / self.num_tags)
-        return super().sample(weights, sample_shape, max_length)
-
-
-class Locks(DMV):
-    def __init__(self, num_tags):
-        super().__init__(num_tags)
-        self.lock = threading.Lock()
-
-
-class Remembers(DMV):
+def remembers(self, log_weights, words):
     """Keeps what it computed first, without a graph if need be."""
-
-    def log_partition(self, log_weights, words):
-        kept = self.__dict__.setdefault("kept", {})
-        key = (words.shape, float(log_weights["root"].detach().sum()))
-        return kept.setdefault(key, super().log_partition(log_weights, words))
+    kept = self.__dict__.setdefault("kept", {})
+    key = (words.shape, float(log_weights["root"].detach().sum()))
+    return kept.setdefault(key, DMV.log_partition(self, log_weights, words))
 
 
-class OneRowForAll(DMV):
-    def sentence_multinomials(self, words):
-        rows = super().sentence_multinomials(words)
-        compute = rows.expected_counts
-
-        def expected_counts(log_weights, sentences=None):
-            return compute({name: t.mean(0).expand(t.shape).clone() for name, t in log_weights.items()}, sentences)
-
-        rows.expected_counts = expected_counts
-        return rows
+def linearised(self, log_weights, words):
+    """Right value and gradient, no second derivative."""
+    logs = {n: w.detach().requires_grad_() for n, w in log_weights.items()}
+    with torch.enable_grad():
+        value = DMV.log_partition(self, logs, words)
+        counts = torch.autograd.grad(value.sum(), list(logs.values()))
+    linear = sum((c * (log_weights[n] - logs[n].detach())).sum() for n, c in zip(logs, counts, strict=True))
+    return value.detach() + linear / len(words)
 
 
-class CountsUnwantedSentences(DMV):
-    def sentence_multinomials(self, words):
-        rows = super().sentence_multinomials(words)
-        compute = rows.expected_counts
-        rows.expected_counts = lambda log_weights, sentences=None: compute(log_weights)
-        return rows
-
-
-class NoAlphabet(DMV):
-    num_words = 0
-
-
-class SpoilsNeighbours(DMV):
-    def log_partition(self, log_weights, words):
-        log_z = super().log_partition(log_weights, words)
-        return log_z + 0 * log_z.sum(-1, keepdim=True)
-
-
-class ForgetsLogarithm(DMV):
-    def derivation(self, weights, words, *, log_weights=None):
-        return super().derivation(None, words, log_weights=log_weights or weights)
+def drifts(self, log_weights, words):
+    """No function of its arguments: a traced program has its own number of calls."""
+    self.calls = getattr(self, "calls", 0) + 1
+    return DMV.log_partition(self, log_weights, words) + 0.1 * self.calls
 
 
 class ThirdsOnly(Block):
@@ -430,69 +378,56 @@ class ThirdsOnly(Block):
         return values / 3
 
 
-class Unnormalising(DMV):
-    @property
-    def blocks(self):
-        return {n: ThirdsOnly(b.shape) if n == "root" else b for n, b in super().blocks.items()}
+class Locks(DMV):
+    def __init__(self, num_tags, **options):
+        super().__init__(num_tags, **options)
+        self.lock = threading.Lock()
 
 
-class Linearised(DMV):
-    """Right value and gradient, no second derivative."""
-
-    def log_partition(self, log_weights, words):
-        logs = {n: w.detach().requires_grad_() for n, w in log_weights.items()}
-        with torch.enable_grad():
-            log_z = super().log_partition(logs, words)
-            counts = torch.autograd.grad(log_z.sum(), list(logs.values()))
-        linear = sum((c * (log_weights[n] - logs[n].detach())).sum() for n, c in zip(logs, counts, strict=True))
-        return log_z.detach() + linear / len(words)
+def thirds(self):
+    return {n: ThirdsOnly(b.shape) if n == "root" else b for n, b in super(type(self), self).blocks.items()}
 
 
-class IgnoresPlates(DMV):
-    def log_partition(self, log_weights, words):
-        return super().log_partition(log_weights, words) + (0.1 if len(words) == 1 else 0.0)
+def doubled_start(self, words, method="harmonic", **options):
+    return {n: 2 * w for n, w in DMV.initial_weights(self, words, method, **options).items()}
 
 
-class Drifts(DMV):
-    """No function of its arguments: a traced program has its own number of calls."""
-
-    calls = 0
-
-    def log_partition(self, log_weights, words):
-        self.calls += 1
-        return super().log_partition(log_weights, words) + 0.1 * self.calls
+def guessed_valence(self, log_weights, words):
+    """A fault that the check found in this package."""
+    return chart.scores(*log_weights.values(), words)
 
 
 GRAMMAR_MUTANTS = [
-    ("blocks", Unnormalising(2)),
-    ("log_prob", LongerIsLikelier(2)),
-    ("log_weights", ForgetsLogarithm(2)),
-    ("padding", CountsPadding(2)),
-    ("expected_counts", MeanCounts(2)),
-    ("derivation", Backwards(2)),
-    ("batched_weights", FirstGrammarForAll(2)),
-    ("batched_weights", GuessesValence(2, valence_attach=True)),
-    ("rows", OneRowForAll(2)),
-    ("rows", CountsUnwantedSentences(2)),
-    ("zero_weights", ClampsZeros(2)),
-    ("impossible_sentences", SpoilsNeighbours(2)),
-    ("derivatives", Linearised(2)),
-    ("scaled_gradients", OneGradientForAll(2)),
-    ("draws", Truncates(2)),
-    ("draws_of_any_length", Sorts(2)),
-    ("draws_follow_the_seed", OwnSeed(2)),
-    ("shapes", OneShape(2)),
-    ("expand_mask_to_event", OneShape(2)),
-    ("plates", IgnoresPlates(2)),
-    ("initial_weights", DoesNotNormalise(2)),
-    ("errors", NoAlphabet(2)),
-    ("copies", Locks(2)),
-    ("dtype", Doubles(2)),
-    ("inputs_are_kept", Changes(2)),
-    ("gradient_after_no_grad", Remembers(2)),
-    ("jit_trace", Drifts(2)),
-    ("compile", Drifts(2)),
-    ("transforms", Drifts(2)),
+    ("blocks", altered(blocks=property(thirds))),
+    ("log_prob", log_z(lambda value, words: value + 0.01 * lengths_of(words))),
+    ("log_weights", altered(derivation=without_logarithms)),
+    ("padding", log_z(lambda value, words: value - 0.01 * words.shape[-1])),
+    ("expected_counts", altered(expected_counts=mean_counts)),
+    ("derivation", altered(derivation=backwards)),
+    ("batched_weights", altered(log_partition=first_grammar_for_all)),
+    ("batched_weights", altered(valence_attach=True, scores=guessed_valence)),
+    ("rows", rows(lambda compute, w, s: compute(mapped(lambda t: t.mean(0).expand(t.shape).clone())(w), s))),
+    ("rows", rows(lambda compute, w, sentences: compute(w))),
+    ("zero_weights", log_z(same, mapped(lambda w: w.clamp_min(-20.0)))),
+    ("impossible_sentences", log_z(lambda value, _: value + 0 * value.sum(-1, keepdim=True))),
+    ("derivatives", altered(log_partition=linearised)),
+    (
+        "scaled_gradients",
+        log_z(lambda value, _: value.detach() + (value - value.detach()).mean(-1, keepdim=True)),
+    ),
+    ("draws", sampled(lambda words, n: words[..., :n], more=3)),
+    ("draws_of_any_length", sampled(lambda words, n: words.sort(-1, descending=True).values)),
+    ("draws_follow_the_seed", altered(sample=own_seed)),
+    ("shapes", sampled(lambda words, n: words.reshape(-1, n))),
+    ("expand_mask_to_event", sampled(lambda words, n: words.reshape(-1, n))),
+    ("plates", log_z(lambda value, words: value + (0.1 if len(words) == 1 else 0.0))),
+    ("initial_weights", altered(initial_weights=doubled_start)),
+    ("errors", altered(num_words=0)),
+    ("copies", altered(Locks)),
+    ("dtype", log_z(lambda value, _: value.double())),
+    ("inputs_are_kept", altered(sample=changes)),
+    ("gradient_after_no_grad", altered(log_partition=remembers)),
+    *((name, altered(log_partition=drifts)) for name in ("jit_trace", "compile", "transforms")),
 ]
 
 
