@@ -63,7 +63,7 @@ def check_log_counts(
 @pytest.mark.parametrize("shared", [None, False, True])
 def test_log_z_and_counts_are_those_of_all_derivations(compiled: Compiled, shared: bool | None) -> None:
     given, truth = compiled.random(shared=shared)
-    assert sum(len(one.uses) for one in truth) > 20
+    assert sum(len(one.uses) for one in truth) > 10
     check_log_counts(compiled.engine, given, truth)
 
 
