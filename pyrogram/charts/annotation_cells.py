@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Where the events of annotated rules lie in cells of eight, for sweeps over trees.
+"""Where the events of annotated rules lie in cells of eight, for sums over trees and for sweeps.
 
 A rule's table has a *row* for each subtype a of its parent, the events of all (b, c), c running fastest, padded to
 cells of eight numbers. A rule of a word has one row, the events of all a. A tree's *own* counts are a table for each
@@ -93,6 +93,7 @@ def make_cells(rules: AnnotationRules) -> Cells:
 
 
 def make_layout(rules: AnnotationRules, trees: LinkedTrees) -> Layout:
+    """Where the own counts of trees lie."""
     cells = make_cells(rules)
     of_tree = np.repeat(np.arange(len(trees.lengths)), trees.lengths)
     members, first, keys = grouped(of_tree * len(rules.parent) + trees.rule)

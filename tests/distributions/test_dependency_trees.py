@@ -228,16 +228,24 @@ def test_divergence_to_several_roots() -> None:
 
 
 FIRST, CROSSING = (lambda **o: ProjectiveDependencyTree(**({"arc_scores": zeros(4, 4)} | o))), DependencyTree
-SECOND = lambda *o, **k: SiblingDependencyTree(zeros(4, 4), zeros(4, 4, 4), *o, **k)  # noqa: E731
-THIRD = lambda *o: GrandparentDependencyTree(zeros(3, 3), zeros(3, 3, 3), *o)  # noqa: E731
+
+
+def second(*more: Any, **options: Any) -> SiblingDependencyTree:
+    return SiblingDependencyTree(zeros(4, 4), zeros(4, 4, 4), *more, **options)
+
+
+def third(*more: Any) -> GrandparentDependencyTree:
+    return GrandparentDependencyTree(zeros(3, 3), zeros(3, 3, 3), *more)
+
+
 NO_DIVERGENCE: list[tuple[Callable[[], Any], Callable[[], Any], str | None]] = [
     (lambda: FIRST(multiroot=True), FIRST, "the divergence is infinite"),
     (lambda: FIRST(stop_scores=zeros(4, 2, 2)), FIRST, "give both, zeros will do"),
     (lambda: FIRST(arc_scores=zeros(4, 4, 2)), FIRST, "give both the same"),
-    (SECOND, lambda: SECOND(zeros(4, 2, 4)), "give both, zeros will do"),
-    (lambda: SECOND(multiroot=True), SECOND, "several roots"),
-    (SECOND, FIRST, None),  # they have different scores
-    (THIRD, lambda: THIRD(zeros(3, 3, 3, 3)), "one distribution has grandsibling scores"),
+    (second, lambda: second(zeros(4, 2, 4)), "give both, zeros will do"),
+    (lambda: second(multiroot=True), second, "several roots"),
+    (second, FIRST, None),  # they have different scores
+    (third, lambda: third(zeros(3, 3, 3, 3)), "one distribution has grandsibling scores"),
     (lambda: CROSSING(zeros(4, 4), multiroot=True), lambda: CROSSING(zeros(4, 4)), "several roots and q only one"),
     (lambda: CROSSING(zeros(4, 4)), FIRST, None),
     (
@@ -269,12 +277,12 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
         r"sibling_scores must have shape \(..., 4, 4, 4\), not \(4",
     ),
     (lambda: SiblingDependencyTree(zeros(4, 4), zeros(4, 4, 4).float()), "sibling_scores are torch.float32 but arc_sc"),
-    (lambda: SECOND(zeros(4, 2, 2)), r"stop_scores must have shape \(..., 4, 2, 4\), not \(4, 2, 2\)"),
-    (lambda: SECOND(zeros(4, 2, 4) + torch.inf, validate_args=True), "stop_scores must be real numbers or -inf"),
-    (lambda: SECOND(0.0), "stop_scores must be a tensor, not 0.0"),
+    (lambda: second(zeros(4, 2, 2)), r"stop_scores must have shape \(..., 4, 2, 4\), not \(4, 2, 2\)"),
+    (lambda: second(zeros(4, 2, 4) + torch.inf, validate_args=True), "stop_scores must be real numbers or -inf"),
+    (lambda: second(0.0), "stop_scores must be a tensor, not 0.0"),
     (lambda: SiblingDependencyTree(zeros(4, 4), None), "sibling_scores must be a tensor, not None"),
     (lambda: GrandparentDependencyTree(zeros(3, 3), zeros(3, 3)), r"grandparent_scores .* 3, 3, 3\)"),
-    (lambda: THIRD(zeros(3, 3, 3)), r"grandsibling_scores .* 3, 3, 3, 3\)"),
+    (lambda: third(zeros(3, 3, 3)), r"grandsibling_scores .* 3, 3, 3, 3\)"),
     (lambda: GrandparentDependencyTree(zeros(3, 3), zeros(3, 3, 3).half()), "grandparent_scores are torch.float16 but"),
     (lambda: LabelledDependencyTree(zeros(4, 4, 0)), r"L >= 1, not \(4, 4, 0\)"),
     (

@@ -62,8 +62,8 @@ def check_log_counts(
 @pytest.mark.one_in(6)
 @pytest.mark.parametrize("shared", [None, False, True])
 def test_log_z_and_counts_are_those_of_all_derivations(compiled: Compiled, shared: bool | None) -> None:
-    given, truth = compiled.random(shared=shared)
-    assert sum(len(one.uses) for one in truth) > 10
+    given, truth = compiled.random([*LENGTHS, 4, 4], shared=shared)
+    assert sum(len(one.uses) for one in truth) > 20
     check_log_counts(compiled.engine, given, truth)
 
 

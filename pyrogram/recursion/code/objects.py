@@ -104,18 +104,18 @@ class Call:
         slots, places = type(self._slots).from_buffer_copy(self._slots), self._places
         for key, x in changes.items():
             if key in places:
-                try:
-                    slots[places[key]] = ctypes.addressof(_BYTE.from_buffer(x))  # quick, and a call has a dozen of them
-                except (BufferError, TypeError, ValueError):  # no array, not contiguous, read-only, or empty
-                    slots[places[key]] = _slot(x)
+                slots[places[key]] = x if type(x) is int else _slot(x)
         return slots
 
 
 def _slot(x: Any) -> int:
     """Eight bytes of a parameter: the address of an array's elements, an integer, the bits of a real."""
     if isinstance(x, np.ndarray):
-        address: int = x.__array_interface__["data"][0]
-        return address
+        try:
+            return ctypes.addressof(_BYTE.from_buffer(x))  # three times as fast, and a call has a dozen of them
+        except (BufferError, TypeError, ValueError):  # not contiguous, read-only, or empty
+            address: int = x.__array_interface__["data"][0]
+            return address
     if isinstance(x, float):
         return int.from_bytes(struct.pack("=d", x), sys.byteorder, signed=True)
     return int(x)

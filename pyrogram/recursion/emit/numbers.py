@@ -208,7 +208,7 @@ class Numbers:
 
 
 class LogNumbers(Numbers):
-    """LogNumbers, of which the greatest is the sum."""
+    """Logarithms, of which the greatest is the sum."""
 
     in_range = False
 

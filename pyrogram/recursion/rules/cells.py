@@ -166,6 +166,7 @@ class Cells:
 
     @property
     def terms(self) -> list[tuple[CellClass, Head, Term]]:
+        """All terms, each with its head and the class of its cells."""
         return [(c, h, t) for c in self.classes for h in c.heads for t in h.terms]
 
     def num_symbols(self, item: str, sizes: Mapping[str, int]) -> int:

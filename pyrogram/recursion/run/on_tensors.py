@@ -128,7 +128,7 @@ class SumsOnTensors(ABC):
             there = self._log_counts_in_torch if kernels is None else kernels.log_counts
             log_z, counts = there(inputs.in_rows(), scale=scale, by_sentence=by_sentence)
             return log_z.to(inputs.dtype), {
-                n: inputs.as_given(counts[n]).to(w.dtype) for n, w in inputs.weights.items()
+                n: inputs.like_weights(counts[n]).to(w.dtype) for n, w in inputs.weights.items()
             }
         by = None if scale is None else scale.detach().cpu().double().numpy()
         sentences = inputs.arrays().with_constants(constants or {})
@@ -137,7 +137,7 @@ class SumsOnTensors(ABC):
         if unknown.any():
             for table in (t for t in counts.values() if len(t) == len(log_z)):
                 table[unknown] = np.nan
-        found = {n: _tensor(inputs.as_given(counts[n]), w.device, w.dtype) for n, w in inputs.weights.items()}
+        found = {n: _tensor(inputs.like_weights(counts[n]), w.device, w.dtype) for n, w in inputs.weights.items()}
         return self._log_z(log_z, inputs), found
 
     def tangents(
@@ -258,7 +258,7 @@ class TensorProgram(SumsOnTensors):
         tangent, found = self.program.tangents(inputs.arrays(), by, scale=factors)
         for table in (t for t in found.values() if len(t) == len(tangent)):
             table[np.isnan(tangent)] = np.nan
-        own = (torch.from_numpy(inputs.as_given(found[n])).to(w.dtype) for n, w in tables)
+        own = (torch.from_numpy(inputs.like_weights(found[n])).to(w.dtype) for n, w in tables)
         return [self._log_z(tangent, inputs), *own]
 
     def on_device(self, inputs: TensorInputs, descends: bool = False) -> DeviceProgram | None:

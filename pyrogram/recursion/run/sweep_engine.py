@@ -111,7 +111,7 @@ class SweepEngine:
         self._layout = self.weighing.layout(recursion)
         self._shapes = {**shapes, **{name: numbers.shape[1:] for name, numbers in located.items()}}
         self._functions, self._renumbered = dict[tuple[str, int], Compiled](), renumbered
-        self._kept = dict[tuple[str, int], dict[str, Any]]()
+        self._kept = dict[tuple[str, int], dict[str, Any]]()  # memory by function and lanes
 
         def of(these: Numbers | slice) -> SentenceEvents:
             own = {name: numbers[these] for name, numbers in located.items()}

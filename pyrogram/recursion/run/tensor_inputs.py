@@ -71,8 +71,8 @@ class TensorInputs:
         weights = {name: w if self.batched else w[None] for name, w in self.weights.items()}
         return replace(self, weights=weights, batched=True)
 
-    def as_given(self, rows: Any) -> Any:
-        """A table without a first dimension, if those given have none."""
+    def like_weights(self, rows: Any) -> Any:
+        """A table without a first dimension, if the weights have none."""
         return rows if self.batched else rows[0]
 
     def list_tensors(self) -> dict[str, Tensor]:
