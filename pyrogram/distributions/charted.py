@@ -275,6 +275,15 @@ def differ(one: Tensor, other: Tensor) -> bool:
     return not captured() and not bool((one == other).all())
 
 
+def expected_score(counts: Tensor, values: Tensor, dims: int = 1) -> Tensor:
+    """Sum of counts times values, in which nothing times -inf is nothing: shape ``batch``, of ``(*batch, *events)``.
+
+    :param dims: how many dimensions the events have.
+    """
+    product = counts * torch.where(counts > 0, values, 0.0)
+    return product.flatten(product.dim() - dims).sum(-1) if dims else product
+
+
 def conditional(score: Tensor, log_z: Tensor) -> Tensor:
     """log p(y | x) = score - log Z; -inf where log Z is, for then no y is possible. NaN stays NaN."""
     return torch.where(log_z == -torch.inf, -torch.inf, score - log_z)

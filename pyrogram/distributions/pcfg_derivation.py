@@ -22,9 +22,9 @@ from pyrogram.charts.leftmost_spans import add_spans, has_spans
 from pyrogram.grammar import PackedBlock, Weights
 from pyrogram.operators import captured, object_of
 
-from .charted import Recipe, Summed, conditional, differ, traceable
+from .charted import Recipe, Summed, conditional, differ, expected_score, traceable
 from .constraints import LeftmostDerivations, Scores
-from .row_derivation import RowDerivation, expected_score
+from .row_derivation import RowDerivation
 from .sentence import safe_log
 
 

@@ -17,7 +17,7 @@ from pyrogram.event_map import joined
 from pyrogram.grammar import Weights, checked_inputs
 from pyrogram.operators import captured, object_of
 
-from .charted import Recipe, Summed, conditional, differ, traceable
+from .charted import Recipe, Summed, conditional, differ, expected_score, traceable
 from .constraints import RecursiveDerivations, Scores
 from .row_derivation import RowDerivation
 from .sentence import safe_log
@@ -174,18 +174,13 @@ class RecursiveDerivation(RowDerivation):
         return self.grammar.item_counts(self.log_weights, words, *items, evidence=self.evidence)
 
     def _of_items(self, name: str, counts: Tensor, logs: Tensor) -> Tensor:
-        """The sum over an item's places of counts times logs of factors, in which nothing times -inf is nothing."""
-        terms = counts * torch.where(counts > 0, logs.to(counts), 0.0)
-        return terms.flatten(terms.dim() - self.grammar.num_axes(name)).sum(-1)
+        """The sum over an item's places of counts times logs of factors."""
+        return expected_score(counts, logs.to(counts), self.grammar.num_axes(name))
 
     def _score(self, counts: Mapping[str, Tensor], values: Mapping[str, Tensor]) -> Tensor:
-        """Sum of counts times values, in which nothing times -inf is nothing."""
-        terms = []
-        for name, block in self.grammar.blocks.items():
-            c, v = counts[name], values[name]
-            product = c * torch.where(c > 0, v, torch.zeros_like(c))
-            terms.append(product.flatten(product.dim() - len(block.shape)).sum(-1))
-        return torch.stack(terms).sum(0)
+        """Sum of counts times values of all blocks."""
+        blocks = self.grammar.blocks.items()
+        return torch.stack([expected_score(counts[name], values[name], len(b.shape)) for name, b in blocks]).sum(0)
 
     # ------------------------------------------------------------------ values
 

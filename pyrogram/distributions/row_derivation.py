@@ -148,8 +148,3 @@ class RowDerivation(ChartDistribution):
         rows = self._padded(self._listed(sentences[:1]))
         rows = rows.reshape(len(rows), *(1,) * len(self.batch_shape), self.event_shape[0])
         return rows.expand(-1, *self.batch_shape, -1) if expand else rows
-
-
-def expected_score(counts: Tensor, values: Tensor) -> Tensor:
-    """Sum of counts times values, shape ``(*batch, R)``, in which nothing times -inf is nothing."""
-    return (counts * torch.where(counts > 0, values, torch.zeros_like(counts))).sum(-1)

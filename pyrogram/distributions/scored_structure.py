@@ -20,7 +20,18 @@ from pyrogram.recursion.emit.traces import Trace
 from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram
 from pyrogram.recursion.torch.semirings import Logarithms
 
-from .charted import ChartDistribution, Options, Recipe, Summed, conditional, copied, differ, structure, traceable
+from .charted import (
+    ChartDistribution,
+    Options,
+    Recipe,
+    Summed,
+    conditional,
+    copied,
+    differ,
+    expected_score,
+    structure,
+    traceable,
+)
 from .constraints import Scores
 from .labellings import best_labellings
 
@@ -244,13 +255,8 @@ class ScoredStructure(ChartDistribution):
         log_z, counts = self._posterior()
         total = log_z
         for name, x in self._wide(self._own_batch).items():
-            total = total - self._inner(counts[name], x, name)
+            total = total - expected_score(counts[name], x, self._event_dims[name])
         return torch.where(log_z == -torch.inf, 0.0, total).expand(self.batch_shape)
-
-    def _inner(self, counts: Tensor, values: Tensor, name: str) -> Tensor:
-        """Sum of counts times values, in which nothing times -inf is nothing."""
-        product = counts * torch.where(counts > 0, values, torch.zeros_like(counts))
-        return product.flatten(product.dim() - self._event_dims[name]).sum(-1)
 
     # ------------------------------------------------------------------ values
 
@@ -442,5 +448,5 @@ def _kl(p: ScoredStructure, q: ScoredStructure) -> Tensor:
     for name, x in p._wide(p._own_batch).items():
         c = counts[name]
         difference, c = torch.broadcast_tensors(x - others[name], c)
-        total = total + p._inner(c, difference, name)
+        total = total + expected_score(c, difference, p._event_dims[name])
     return torch.where(q.log_partition == -torch.inf, torch.inf, total)

@@ -17,7 +17,7 @@ from pyrogram.charts.trees import lengths_of
 from pyrogram.operators import captured
 from pyrogram.printable import plural
 
-from .charted import ChartDistribution, Recipe, Summed, conditional, differ, structure, traceable
+from .charted import ChartDistribution, Recipe, Summed, conditional, differ, expected_score, structure, traceable
 from .constraints import Scores, _Named
 
 MOST_ENUMERATED = 10_000
@@ -231,13 +231,11 @@ class StateSequence(ChartDistribution):
         expected = self.expected_counts()
         total = log_z.expand(self.batch_shape)
         for name, table in self.tables.items():
-            counts = expected[name]
-            # An impossible event has posterior 0 and contributes 0, not 0 * -inf.
-            finite = torch.where(counts > 0, table, torch.zeros_like(counts))
-            total = total - (finite * counts).flatten(len(self.batch_shape)).sum(-1)
+            dims = expected[name].dim() - len(self.batch_shape)
+            total = total - expected_score(expected[name], table, dims)
         if self.bonus is not None:
             states = self.marginals()
-            total = total - (torch.where(states > 0, self.bonus.to(states), 0.0) * states).flatten(-2).sum(-1)
+            total = total - expected_score(states, self.bonus.to(states), 2)
         return total
 
     def emissions(self) -> Tensor:

@@ -17,9 +17,9 @@ from torch.distributions.kl import register_kl
 from pyrogram.charts import annotation as chart
 from pyrogram.charts.annotation_rules import AnnotationRules, LinkedTrees
 from pyrogram.charts.checks import broadcast_shapes, checked_words
-from pyrogram.distributions.charted import Recipe, conditional, differ, traceable
+from pyrogram.distributions.charted import Recipe, conditional, differ, expected_score, traceable
 from pyrogram.distributions.constraints import Scores
-from pyrogram.distributions.row_derivation import RowDerivation, expected_score
+from pyrogram.distributions.row_derivation import RowDerivation
 from pyrogram.grammar import Weights
 from pyrogram.operators import captured, object_of
 
