@@ -8,8 +8,9 @@ import math
 import numpy as np
 import pytest
 import torch
-from test_tree_charts import EXACT, KINDS, check_draws, check_sums, dtypes, engines, roots
-from tree_charts import cycles, problem
+from test_tree_choices import check_draws
+from test_tree_sums import check_sums
+from tree_charts import EXACT, KINDS, cycles, dtypes, engines, problem, roots
 
 from pyrogram.charts.spanning import lanes, walks
 from pyrogram.charts.spanning import nonprojective as trees

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 import torch
 from oracle import Heads, Parts, TreeSums, all_spanning_trees, all_trees, parts_by_arc, parts_by_sibling
 from oracle import parts_by_valence as by_valence
@@ -174,3 +175,21 @@ def cycles(gap: float) -> Tensor:
         arcs[:, a, b] = arcs[:, b, a] = gap
     arcs[:, 0, 5] = gap / 2
     return arcs
+
+
+def of_any_kind(kind: Kind, multiroot: bool) -> tuple[dict[str, Tensor], Tensor]:
+    """Padded sentences of all lengths in no order, a few of which have forbidden parts, with junk where nothing is."""
+    tables, lengths = problem(kind, [5, 1, 3, 2, 4, 4, 1, 5, 2], junk=JUNK, multiroot=multiroot, scale=1.5)
+    some, _ = problem(kind, lengths.tolist(), forbidden=0.25, seed=5)
+    for name, x in tables.items():
+        x[[2, 4, 7]] = torch.where(some[name].isinf() & ~x.isnan(), -math.inf, x)[[2, 4, 7]]
+    return tables, lengths
+
+
+ALL = KINDS | MORE
+EXACT = {torch.float64: {"rtol": 1e-10, "atol": 1e-10}, torch.float32: {"rtol": 3e-5, "atol": 3e-5}}
+JUNK = [math.nan, math.inf, -math.inf, 1e30, -1e30]
+roots = pytest.mark.parametrize("multiroot", [False, True])
+engines = pytest.mark.parametrize("engine", ["torch", "compiled"])
+dtypes = pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+kinds = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
