@@ -106,8 +106,8 @@ def log_partition(
     engine: Engine | None = None,
 ) -> Float[Tensor, "*batch"]:
     """log Z = log sum over trees of exp(score), in nats; -inf if no tree is possible. Differentiable."""
-    trees, given, batch = prepare(arcs, stops, lengths, multiroot)
-    log_z = trees.log_partition(given, by_torch=by_torch(arcs, engine))
+    trees, inputs, batch = prepare(arcs, stops, lengths, multiroot)
+    log_z = trees.log_partition(inputs, by_torch=by_torch(arcs, engine))
     return shaped(log_z, batch)
 
 
@@ -120,8 +120,8 @@ def marginals(
     engine: Engine | None = None,
 ) -> tuple[Float[Tensor, "*batch"], Float[Tensor, "*batch N N V"], Float[Tensor, "*batch N 2 U"] | None]:
     """log Z and its gradient: the posterior probabilities of arcs and stops. Differentiable."""
-    trees, given, batch = prepare(arcs, stops, lengths, multiroot)
-    log_z, found = trees.marginals(given, by_torch=by_torch(arcs, engine))
+    trees, inputs, batch = prepare(arcs, stops, lengths, multiroot)
+    log_z, found = trees.marginals(inputs, by_torch=by_torch(arcs, engine))
     by_arcs = found["arc"] if arcs.shape[-1] > 1 else found["arc"][..., None]
     by_stops = None if stops is None else shaped(found["stop"], batch)
     return shaped(log_z, batch), shaped(by_arcs, batch), by_stops
@@ -141,9 +141,9 @@ def sample(
     :raises ValueError: if a sentence has no possible tree, or a score that is NaN.
     """
     num_samples = check_size("num_samples", num_samples, 0)
-    trees, given, batch = prepare(arcs, stops, lengths, multiroot)
+    trees, inputs, batch = prepare(arcs, stops, lengths, multiroot)
     N = arcs.shape[-2]
-    rows = trees.draw(given, num_samples, arc_numbers(N, given), N - 1, generator)
+    rows = trees.draw(inputs, num_samples, arc_numbers(N, inputs), N - 1, generator)
     return heads_of(rows, N).to(arcs.device).reshape(num_samples, *batch, N - 1)
 
 
@@ -160,9 +160,9 @@ def top_k(
     Where there are fewer than k possible trees, heads are -1 and scores -inf.
     """
     k = check_size("k", k)
-    trees, given, batch = prepare(arcs, stops, lengths, multiroot)
+    trees, inputs, batch = prepare(arcs, stops, lengths, multiroot)
     N = arcs.shape[-2]
-    scores, rows = trees.best(given, k, arc_numbers(N, given), N - 1)
+    scores, rows = trees.best(inputs, k, arc_numbers(N, inputs), N - 1)
     heads = heads_of(rows, N).to(arcs.device)
     return heads.reshape(k, *batch, N - 1), scores.to(arcs).reshape(k, *batch)
 
@@ -211,9 +211,9 @@ def _program(valences: int, stops: int, multiroot: bool) -> TensorProgram:
     return TensorProgram(first_order(valences=valences, stops=stops, multiroot=multiroot), "tree")
 
 
-def arc_numbers(N: int, given: TensorInputs) -> Trace:
+def arc_numbers(N: int, inputs: TensorInputs) -> Trace:
     """Head times N, plus dependent: the number of an arc in the rows of derivations."""
-    return {"arc": (0, N, 1, 0)[: given.weights["arc"].dim()]}
+    return {"arc": (0, N, 1, 0)[: inputs.weights["arc"].dim()]}
 
 
 def heads_of(rows: Int[Tensor, "*batch n"], N: int) -> Int[Tensor, "*batch n"]:

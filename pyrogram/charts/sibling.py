@@ -80,8 +80,8 @@ def log_partition(
     engine: Engine | None = None,
 ) -> Float[Tensor, "*batch"]:
     """log Z = log sum over trees of exp(score), in nats; -inf if no tree is possible. Differentiable."""
-    trees, given, batch = prepare(arcs, siblings, stops, lengths, multiroot)
-    return trees.log_partition(given, by_torch=_by_torch(given, engine)).reshape(batch)
+    trees, inputs, batch = prepare(arcs, siblings, stops, lengths, multiroot)
+    return trees.log_partition(inputs, by_torch=_by_torch(inputs, engine)).reshape(batch)
 
 
 def marginals(
@@ -99,8 +99,8 @@ def marginals(
     Float[Tensor, "*batch N 2 N"] | None,
 ]:
     """log Z and its gradient: the posterior probabilities of arcs, siblings and stops. Differentiable."""
-    trees, given, batch = prepare(arcs, siblings, stops, lengths, multiroot)
-    log_z, found = trees.marginals(given, by_torch=_by_torch(given, engine))
+    trees, inputs, batch = prepare(arcs, siblings, stops, lengths, multiroot)
+    log_z, found = trees.marginals(inputs, by_torch=_by_torch(inputs, engine))
     by_stops = None if stops is None else shaped(found["stop"].transpose(-1, -2), batch)
     return log_z.reshape(batch), shaped(found["arc"], batch), shaped(found["sibling"], batch), by_stops
 
@@ -120,9 +120,9 @@ def sample(
     :raises ValueError: if a sentence has no possible tree, or a score that is NaN.
     """
     num_samples = check_size("num_samples", num_samples, 0)
-    trees, given, batch = prepare(arcs, siblings, stops, lengths, multiroot)
+    trees, inputs, batch = prepare(arcs, siblings, stops, lengths, multiroot)
     N = arcs.shape[-1]
-    rows = trees.draw(given, num_samples, arc_numbers(N, given), N - 1, generator)
+    rows = trees.draw(inputs, num_samples, arc_numbers(N, inputs), N - 1, generator)
     return heads_of(rows, N).to(arcs.device).reshape(num_samples, *batch, N - 1)
 
 
@@ -140,9 +140,9 @@ def top_k(
     Where there are fewer than k possible trees, heads are -1 and scores -inf.
     """
     k = check_size("k", k)
-    trees, given, batch = prepare(arcs, siblings, stops, lengths, multiroot)
+    trees, inputs, batch = prepare(arcs, siblings, stops, lengths, multiroot)
     N = arcs.shape[-1]
-    values, rows = trees.best(given, k, arc_numbers(N, given), N - 1)
+    values, rows = trees.best(inputs, k, arc_numbers(N, inputs), N - 1)
     heads = heads_of(rows, N).to(arcs.device)
     return heads.reshape(k, *batch, N - 1), values.to(arcs).reshape(k, *batch)
 
@@ -173,8 +173,8 @@ def _program(stops: bool, multiroot: bool) -> TensorProgram:
     return TensorProgram(second_order(stops=stops, multiroot=multiroot), "tree")
 
 
-def _by_torch(given: TensorInputs, engine: Engine | None) -> bool:
-    return any(by_torch(x, engine) for x in given.weights.values())
+def _by_torch(inputs: TensorInputs, engine: Engine | None) -> bool:
+    return any(by_torch(x, engine) for x in inputs.weights.values())
 
 
 def flatten(

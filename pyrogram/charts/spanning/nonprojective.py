@@ -40,8 +40,8 @@ def log_partition(
 
     O(n^3) time and O(n^2) memory a sentence, for second derivatives O(n^3).
     """
-    given, batch = _given(arcs, lengths)
-    return shaped(_TREES[multiroot].log_partition(given, by_torch=by_torch(arcs, engine)), batch)
+    inputs, batch = _inputs(arcs, lengths)
+    return shaped(_TREES[multiroot].log_partition(inputs, by_torch=by_torch(arcs, engine)), batch)
 
 
 def marginals(
@@ -52,8 +52,8 @@ def marginals(
     engine: Engine | None = None,
 ) -> tuple[Float[Tensor, "*batch"], Float[Tensor, "*batch N N"]]:
     """log Z and its gradient: the posterior probabilities of arcs. Differentiable."""
-    given, batch = _given(arcs, lengths)
-    log_z, found = _TREES[multiroot].marginals(given, by_torch=by_torch(arcs, engine))
+    inputs, batch = _inputs(arcs, lengths)
+    log_z, found = _TREES[multiroot].marginals(inputs, by_torch=by_torch(arcs, engine))
     return shaped(log_z, batch), shaped(found["arc"], batch)
 
 
@@ -70,9 +70,9 @@ def sample(
     :raises ValueError: if a sentence has no possible tree, or a score that is NaN.
     """
     num_samples = check_size("num_samples", num_samples, 0)
-    given, batch = _given(arcs, lengths)
+    inputs, batch = _inputs(arcs, lengths)
     width = arcs.shape[-1] - 1
-    heads = _TREES[multiroot].draw(given, num_samples, {}, width, generator)
+    heads = _TREES[multiroot].draw(inputs, num_samples, {}, width, generator)
     return heads.to(arcs.device).reshape(num_samples, *batch, width)
 
 
@@ -88,9 +88,9 @@ def top_k(
     Where there are fewer than k possible trees, heads are -1 and scores -inf.
     """
     k = check_size("k", k)
-    given, batch = _given(arcs, lengths)
+    inputs, batch = _inputs(arcs, lengths)
     width = arcs.shape[-1] - 1
-    scores, heads = _TREES[multiroot].best(given, k, {}, width)
+    scores, heads = _TREES[multiroot].best(inputs, k, {}, width)
     return heads.to(arcs.device).reshape(k, *batch, width), scores.to(arcs).reshape(k, *batch)
 
 
@@ -104,7 +104,7 @@ def mbr(
     return top_k(arc_marginals.detach(), lengths, multiroot=multiroot)[0][0]
 
 
-def _given(arcs: Tensor, lengths: Tensor | None) -> tuple[TensorInputs, torch.Size]:
+def _inputs(arcs: Tensor, lengths: Tensor | None) -> tuple[TensorInputs, torch.Size]:
     flat, _, lengths, batch = flatten(arcs.unsqueeze(-1), None, lengths)
     return TensorInputs({"arc": flat.squeeze(-1)}, lengths), batch
 

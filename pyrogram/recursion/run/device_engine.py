@@ -40,13 +40,13 @@ class Batch:
     :param order: numbers of the sentences.
     :param values: parameters of kernels.
     :param pitch: positions of the longest one, and one more.
-    :param given: the sentences as they came.
+    :param inputs: the sentences as they came.
     """
 
     order: Tensor
     values: Values
     pitch: int
-    given: TensorInputs
+    inputs: TensorInputs
 
     def back(self, found: Tensor) -> Tensor:
         """What is by sentence, in the order in which they were given: ``(.., B)`` to ``(B, ..)``."""
@@ -176,9 +176,9 @@ class DeviceEngine:
     def _start(self, name: str, complete: bool, batch: Batch, values: Values) -> None:
         kernel, descends = self._kernel(name, complete), name != "lanes"
         B, device = len(batch.order), batch.order.device
-        cells, agenda, each = self._room(batch.pitch, batch.given.sizes, descends)
+        cells, agenda, each = self._room(batch.pitch, batch.inputs.sizes, descends)
         if descends:
-            chains = chains_of(self.cells, batch.given.sizes, batch.given.lists)
+            chains = chains_of(self.cells, batch.inputs.sizes, batch.inputs.lists)
             values["chains"] = torch.from_numpy(chains).to(device)
         most = min(kernel.most_threads, self.launcher.device.memory // (_SHARE * each))
         number = max(WARP, min(-(-B // WARP) * WARP, most // WARP * WARP))
