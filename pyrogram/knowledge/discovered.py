@@ -92,9 +92,9 @@ def count_once_roots(corpus: Corpus, strength: float = 2.0, *, without: Iterable
     :param without: tags that are no candidates, such as :func:`closed_tags`.
     :returns: nats of ``root`` ``(V,)``.
     """
-    found, excess = once_tags(corpus, without)
+    found, gain = once_tags(corpus, without)
     root = torch.tensor([strength if tag in found else 0.0 for tag in corpus.vocab], dtype=torch.get_default_dtype())
-    shown = f"{', '.join(found) or 'no tag'} ({100 * excess:.0f} % more sentences have one than by chance)"
+    shown = f"{', '.join(found) or 'no tag'} ({100 * gain:.0f} % more sentences have one than by chance)"
     return Bias({"root": root}, told=(f"Roots gain {strength:g} nats if they are {shown}.",))
 
 
@@ -107,7 +107,7 @@ def once_tags(corpus: Corpus, without: Iterable[str] = ()) -> tuple[list[str], f
     best = 0.0
     least = max(GAIN, 0.5 / math.sqrt(max(1, len(short))))
     while candidates and len(short):
-        gains = {tag: _excess(short, [*found, tag]) for tag in candidates}
+        gains = {tag: _beyond_chance(short, [*found, tag]) for tag in candidates}
         tag = max(candidates, key=lambda tag: gains[tag])
         if gains[tag] <= best + least:
             break
@@ -117,7 +117,7 @@ def once_tags(corpus: Corpus, without: Iterable[str] = ()) -> tuple[list[str], f
     return found, best
 
 
-def _excess(corpus: Corpus, tags: list[str]) -> float:
+def _beyond_chance(corpus: Corpus, tags: list[str]) -> float:
     """Share of sentences with exactly one word of some tags, less what chance would give."""
     ids = torch.tensor(corpus.vocab.encode(tags))
     number = torch.isin(corpus.words, ids).sum(-1)

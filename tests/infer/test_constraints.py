@@ -75,7 +75,7 @@ def nearest(
     """The greatest E_q[log p] + H(q) / β under the constraints, counts and multipliers, by scipy, over listed trees."""
     listed = [list(derivations(sentence, tables)) for sentence in corpus]
     logs = [beta * np.log([w for w, _ in trees]) for trees in listed]
-    excess = []
+    slack = []
     for trees in listed:
         rows = []
         for _, counts in trees:
@@ -86,16 +86,16 @@ def nearest(
                     constraint.sign * (up - constraint.share * sum((counts[n] * t).sum() for n, t in of.items()))
                 )
             rows.append(row)
-        excess.append(np.array(rows))
+        slack.append(np.array(rows))
 
     def posterior(multipliers: np.ndarray) -> tuple[float, list[np.ndarray]]:
-        scores = [log + g @ multipliers for log, g in zip(logs, excess, strict=True)]
+        scores = [log + g @ multipliers for log, g in zip(logs, slack, strict=True)]
         z = [float(np.logaddexp.reduce(s)) for s in scores]
         return sum(z), [np.exp(s - a) for s, a in zip(scores, z, strict=True)]
 
     def value(multipliers: np.ndarray) -> tuple[float, np.ndarray]:
         z, q = posterior(multipliers)
-        return z, sum(p @ g for p, g in zip(q, excess, strict=True))
+        return z, sum(p @ g for p, g in zip(q, slack, strict=True))
 
     bounds = [(0, None)] * len(case)
     best = scipy.optimize.minimize(

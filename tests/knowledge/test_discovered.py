@@ -11,7 +11,7 @@ import torch
 from pyrogram import DMV
 from pyrogram.data import Corpus
 from pyrogram.knowledge import closed_classes, count_once_roots, reducibility
-from pyrogram.knowledge.discovered import _excess, closed_tags, log_reducibility, once_tags
+from pyrogram.knowledge.discovered import _beyond_chance, closed_tags, log_reducibility, once_tags
 
 
 def tagged(text: str) -> Corpus:
@@ -85,7 +85,7 @@ def test_chance_is_that_of_random_tags() -> None:
     for n in (2, 4):
         tags = list(itertools.product((0, 1), repeat=n))
         chance += sum(sum(t) == 1 for t in tags) / len(tags) / 2
-    assert _excess(corpus, ["V"]) == pytest.approx(0.5 - chance)
+    assert _beyond_chance(corpus, ["V"]) == pytest.approx(0.5 - chance)
 
 
 def test_roots_are_tags_that_sentences_have_once() -> None:
@@ -93,24 +93,24 @@ def test_roots_are_tags_that_sentences_have_once() -> None:
     corpus = Corpus.from_sentences(
         [s.split() for s in ("N V", "N N V", "N J", "J N N N", "N V N N N", "N N J N", "N N V")] * 10
     )
-    found, excess = once_tags(corpus)
-    assert found == ["V", "J"] and excess == _excess(corpus, ["V", "J"])
+    found, gain = once_tags(corpus)
+    assert found == ["V", "J"] and gain == _beyond_chance(corpus, ["V", "J"])
     assert once_tags(corpus, without=["V"])[0] == ["J"]
     bias = count_once_roots(corpus, strength=1.5)
     assert bias.events["root"].tolist() == [0.0 if tag == "N" else 1.5 for tag in corpus.vocab]
     assert (
         str(bias)
-        == f"Roots gain 1.5 nats if they are V, J ({100 * excess:.0f} % more sentences have one than by chance)."
+        == f"Roots gain 1.5 nats if they are V, J ({100 * gain:.0f} % more sentences have one than by chance)."
     )
 
 
 def test_what_may_be_chance_is_not_believed() -> None:
     """V is in half of the sentences, all of two words, once: 0.5 beside 2 · 1/4 · 3/4 by chance."""
     rows = [["N", "V"], ["N", "N"]]
-    excess = 0.5 - 2 * 0.25 * 0.75
+    gain = 0.5 - 2 * 0.25 * 0.75
     for number in (16, 18):
         found = once_tags(Corpus.from_sentences(rows * (number // 2)), without=["N"])
-        assert found == ((["V"], excess) if excess > 0.5 / math.sqrt(number) else ([], 0.0))
+        assert found == ((["V"], gain) if gain > 0.5 / math.sqrt(number) else ([], 0.0))
         assert bool(found[0]) == (number == 18)
 
 
@@ -131,7 +131,7 @@ def test_a_tag_that_adds_less_than_half_a_per_cent_is_not_believed(times: int, f
     pair = Corpus.from_sentences([["N", "V"], ["N", "J"]])
     corpus = pair[[0] * (40_000 - times) + [1] * times]
     f = times / 40_000
-    assert _excess(corpus, ["V", "J"]) - _excess(corpus, ["V"]) == pytest.approx(f - f * f / 2)
+    assert _beyond_chance(corpus, ["V", "J"]) - _beyond_chance(corpus, ["V"]) == pytest.approx(f - f * f / 2)
     assert once_tags(corpus, without=["N"])[0] == found
 
 

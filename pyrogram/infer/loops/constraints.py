@@ -75,8 +75,8 @@ class Constraint:
         of = {name: torch.ones(()) for name in features} if self.of is None else _events(self.of)
         return _expanded(features, blocks), _expanded(of, blocks)
 
-    def excess(self, blocks: Mapping[str, Block]) -> Weights:
-        """g by block, whose expected sum must not be negative."""
+    def slack(self, blocks: Mapping[str, Block]) -> Weights:
+        """The slack g by block, whose expected sum must not be negative."""
         f, of = self.tables(blocks)
         return _sum([(float(self.sign), f), (-self.sign * self.share, of)])
 
@@ -143,7 +143,7 @@ def greatest_share(sites: Sequence[SentenceSite], log_weights: Mapping[str, Tens
     """The greatest share that any q has, or the least one for :class:`AtMost`; by the method of Dinkelbach (1967).
 
     The ratio of two sums over derivations is greatest at one derivation of each sentence. It is the one that Viterbi's
-    algorithm finds for the excess over the greatest ratio, to which the ratio of each such derivation is a step.
+    algorithm finds for the slack at the greatest ratio, to which the ratio of each such derivation is a step.
 
     :param log_weights: by source, which say what is possible.
     """
@@ -158,14 +158,14 @@ def greatest_share(sites: Sequence[SentenceSite], log_weights: Mapping[str, Tens
 def _best_share(
     sites: Sequence[SentenceSite], log_weights: Mapping[str, Tensor], constraint: Constraint, share: float
 ) -> float:
-    """The share that derivations of the greatest excess over a share have; it itself, if there are no events."""
+    """The share that derivations of the greatest slack at a share have; it itself, if there are no events."""
     sum_f, sum_of, sign = 0.0, 0.0, constraint.sign
     for site in sites:
         grammar, events = of_model(site, log_weights)
         f, of = constraint.tables(grammar.blocks)
-        excess = _sum([(_BEYOND_ALL * sign, f), (-_BEYOND_ALL * sign * share, of)])
+        slack = _sum([(_BEYOND_ALL * sign, f), (-_BEYOND_ALL * sign * share, of)])
         logs = {name: torch.where(w > -torch.inf, 0.0, w) for name, w in events.items()}
-        logs = {name: w + excess[name].to(w) if name in excess else w for name, w in logs.items()}
+        logs = {name: w + slack[name].to(w) if name in slack else w for name, w in logs.items()}
         best = grammar.derivation(None, site.sentences, log_weights=logs).argmax()
         counts = grammar.collapsed_updates(site.sentences).counts(best)
         sum_f += site.scale * float(expectation(counts, f))
@@ -179,9 +179,9 @@ def expectation(counts: Mapping[str, Tensor], table: Mapping[str, Tensor]) -> Te
     return torch.stack(terms).sum().cpu()
 
 
-def combined(multipliers: Tensor, excess: Sequence[Weights]) -> Weights:
+def combined(multipliers: Tensor, slack: Sequence[Weights]) -> Weights:
     """Σ_k λ_k g_k by block."""
-    return _sum([(float(times), tables) for times, tables in zip(multipliers, excess, strict=True)])
+    return _sum([(float(times), tables) for times, tables in zip(multipliers, slack, strict=True)])
 
 
 def _events(features: Bias | Mapping[str, Tensor]) -> Mapping[str, Tensor]:

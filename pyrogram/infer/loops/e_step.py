@@ -180,10 +180,10 @@ class ScheduledEStep:
 
             def of_site(site: SentenceSite, logs: Mapping[str, Tensor]) -> tuple[Tensor, Weights]:
                 blocks = model_grammar(site).blocks
-                excess = [constraint.excess(blocks) for constraint in self.constraints]
-                log_z, counts, events = tilted_counts(site, logs, combined(multipliers, excess))
+                slack = [constraint.slack(blocks) for constraint in self.constraints]
+                log_z, counts, events = tilted_counts(site, logs, combined(multipliers, slack))
                 for k, constraint in enumerate(self.constraints):
-                    sums[0, k] += site.scale * expectation(events, excess[k])
+                    sums[0, k] += site.scale * expectation(events, slack[k])
                     sums[1, k] += site.scale * expectation(events, constraint.tables(blocks)[1])
                 return log_z, counts
 

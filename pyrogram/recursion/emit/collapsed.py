@@ -13,7 +13,7 @@ f += out[i] - f[i]
 
 from __future__ import annotations
 
-from ..code.expressions import Array, Expression, Name, fma, lane, value
+from ..code.expressions import Array, Expression, Name, fma, total_of, value, vector_of
 from ..code.statements import Function
 from .logarithms import gather, log_of_lanes
 from .logs import INF, LOG_Z
@@ -49,7 +49,7 @@ class CollapsedSweep(Sweeps):
                         self._score()
                     with code.otherwise():
                         for cell in self.cells_of(value(0), ENDS[-1]):
-                            self.put_cell(self.cell(OUT, Name("sentence", "int"), cell), self.eight(0.0))
+                            self.put_cell(self.cell(OUT, Name("sentence", "int"), cell), vector_of(0.0))
                         code.put(ENTROPIES, Name("b", "int"), -INF)
                 self.restore()
             with code.loop("member", low, high) as x:
@@ -87,7 +87,7 @@ class CollapsedSweep(Sweeps):
         if not self.weighing.listed:
             return self.cell(array, Name("first", "int"), cell)
         at = self.code.let(Name("sentence", "int") + cell * CELL)
-        return gather(array, ELEMENTS, at, self.eight(0.0), Name("first", "int"))
+        return gather(array, ELEMENTS, at, Name("first", "int"))
 
     def _replace(self, b: Expression) -> None:
         """A sentence's counts in those of the corpus: after a batch, which sees itself as it was."""
@@ -103,14 +103,11 @@ class CollapsedSweep(Sweeps):
         Nats are in log Z and not in the weights that are taken off, so that those expected stay.
         """
         code, b = self.code, Name("b", "int")
-        score = code.set("score", self.eight(0.0))
+        score = code.set("score", vector_of(0.0))
         sentence = Name("sentence", "int")
         for cell in self.cells_of(value(0), ENDS[1]):
             weights = log_of_lanes(code, self._all(NUMBERS, cell))
             if self.weighing.tilted:
                 weights = weights - self.cell(NATS, sentence, cell)
             code.set("score", fma(self.cell(OUT, sentence, cell), weights, score))
-        total: Expression = value(0.0)
-        for x in range(CELL):
-            total = total + lane(score, x)
-        code.put(ENTROPIES, b, LOG_Z[b] - total)
+        code.put(ENTROPIES, b, LOG_Z[b] - total_of(score))

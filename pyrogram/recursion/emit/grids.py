@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 from ..code.expressions import Array, Expression, Name, fill, greatest, least, value, within
 from ..code.statements import Code
 from ..rules.cells import Loop
-from ..rules.language import Bound, Constant, Entry, Place, Position, Symbol, Variable
+from ..rules.language import Bound, Constant, Entry, Place, Position, Size, Symbol, Variable
 from .layout import Layout
 from .limits import ITEM
 from .numbers import Number, Numbers, any_of
@@ -225,8 +225,11 @@ class Sums:
 
     # ------------------------------------------------------------------ loops
 
-    def padded(self, size: int | str) -> Expression:
-        """A number of symbols, in whole tiles."""
+    def padded(self, size: Size, last: bool = False) -> Expression:
+        """A number of symbols, in whole tiles.
+
+        :param last: whether they are the last index of cells.
+        """
         if isinstance(size, int):
             return self.layout.size(-(-size // TILE) * TILE)
         return Name(f"padded.{size}", "int")
@@ -256,13 +259,9 @@ class Sums:
         free: Sequence[Variable],
         tiled: Sequence[Variable],
         rows: set[Variable],
-        starts: Mapping[Variable, Expression],
         body: Callable[[list[Steps]], None],
     ) -> None:
-        """Loops over symbols, some of them in tiles; the body is told the steps of all that are done at once.
-
-        :param starts: of symbols whose first ones are done, where to begin.
-        """
+        """Loops over symbols, some of them in tiles; the body is told the steps of all that are done at once."""
 
         def go(x: int, counts: dict[str, int]) -> None:
             if x == len(free):
@@ -271,12 +270,12 @@ class Sums:
                 return
             v, name = free[x], f"sym.{free[x].name}"
             if v not in tiled:
-                with self.code.loop(name, starts.get(v, 0), self.layout.size(v.size)):
+                with self.code.loop(name, 0, self.layout.size(v.size)):
                     go(x + 1, counts)
                 return
             whole = self.layout.size(v.size) // TILE * TILE if v in rows else self.padded(v.size)
             at_once = TILE if len(tiled) == 1 else self.tile[tiled.index(v)]
-            with self.code.loop(name, starts.get(v, 0), whole, at_once):
+            with self.code.loop(name, 0, whole, at_once):
                 go(x + 1, counts | {name: at_once})
             if v in rows:
                 with self.code.loop(name, whole, self.layout.size(v.size)):
@@ -303,8 +302,7 @@ class Sums:
         :param known: symbols that are at hand.
         :param kept: where the sums of factors are written, too, before they are multiplied.
         """
-        starts = {} if known else self.in_vectors(out, factors, loops, outer, add, kept)
-        if starts is None:
+        if not known and self.in_vectors(out, factors, loops, outer, add, kept):
             return
         free = [x for x in out.variables if x not in known]
         summed = [x for x in variables_of(factors) if x not in (*free, *known)]
@@ -334,7 +332,7 @@ class Sums:
                     found = numbers.times(found, self.value(f, steps))
                 self.put(out, steps, numbers.plus(self.total(out, steps), found) if add else found)
 
-        self._tiles(free, tiled, rows, starts, body)
+        self._tiles(free, tiled, rows, body)
 
     def in_vectors(
         self,
@@ -344,12 +342,9 @@ class Sums:
         outer: Sequence[Factor],
         add: bool,
         kept: Grid | None,
-    ) -> dict[Variable, Expression] | None:
-        """The part of :meth:`contract` that is done by vectors of symbols; here there is none.
-
-        :returns: the symbols that it has done in part, with the first one that is left; None if it has done all.
-        """
-        return {}
+    ) -> bool:
+        """Do what :meth:`contract` does by vectors of symbols, if that is possible; here it is not."""
+        return False
 
     def form(self, sums: Sequence[tuple[str, Sequence[Factor]]], loop: Loop, tile: Sequence[Steps]) -> None:
         """Several sums over one range in one loop, in the variables ``name.place`` for each place of a tile."""
@@ -391,7 +386,7 @@ class Sums:
             with self.loops(loops, summed):
                 self.spread(tile, [(adjoints, factors, targets)], {})
 
-        self._tiles(free, tiled, rows, {}, body)
+        self._tiles(free, tiled, rows, body)
 
     def spread(
         self,

@@ -12,7 +12,7 @@ A derivation is a row of events of the corpus, padded with -1; see :mod:`~pyrogr
 
 from __future__ import annotations
 
-from ..code.expressions import Array, Expression, Name, equal, log, negated, select, value
+from ..code.expressions import Array, Expression, Name, equal, log, negated, select, value, vector_of
 from ..code.random_bits import seed_stream, uniform
 from ..code.statements import Function
 from ..rules.language import Ref
@@ -108,8 +108,8 @@ class HastingsSweep(Sweeps, Draws):
             for cell in self.cells_of(value(0), Name("events_of", "int")):
                 place = self.cell(NUMBERS, first, cell)
                 x = code.let(place)
-                raised = exp_of_lanes(code, code.let(self.eight(POWER) * log_of_lanes(code, x)), "float64")
-                self.put_cell(place, select(x > self.eight(0.0), raised, x))
+                raised = exp_of_lanes(code, code.let(vector_of(POWER) * log_of_lanes(code, x)), "float64")
+                self.put_cell(place, select(x > vector_of(0.0), raised, x))
 
     def _log_weights(self, b: Expression, k: Expression) -> Expression:
         """Log of the ratio of the weights of the derivation that was drawn and of the one that there is.

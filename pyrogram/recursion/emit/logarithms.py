@@ -16,6 +16,7 @@ from ..code.expressions import (
     like,
     power_of_two,
     select,
+    vector_of,
     with_lane,
 )
 from ..code.statements import Code
@@ -47,15 +48,12 @@ def log_of_lanes(code: Code, x: Expression) -> Expression:
     return fma(exponent + above, one(math.log(2.0)), (s + s) * series)
 
 
-def gather(
-    numbers: Array, places: Array, first: Expression, nothing: Expression, start: Expression | None = None
-) -> Expression:
-    """``numbers[places[first]], ..., numbers[places[first + 7]]``.
+def gather(numbers: Array, places: Array, first: Expression, start: Expression | None = None) -> Expression:
+    """A vector of ``numbers[places[first]], ..., numbers[places[first + 7]]``.
 
-    :param nothing: eight lanes, or a vector, of zeros.
     :param start: what the places count from; None: the first number.
     """
-    found = nothing
+    found = vector_of(0.0)
     for lane in range(VECTOR):
         place: Expression = places[first + lane]
         found = with_lane(found, lane, numbers[place if start is None else start + place])

@@ -22,7 +22,6 @@ from ..code.expressions import (
     Expression,
     Name,
     Number,
-    fill,
     greatest,
     lane,
     least,
@@ -138,17 +137,11 @@ class Sweeps(Blocks):
             yield cell
 
     def cell(self, array: Array, first: Expression, cell: Expression) -> Element:
-        """A cell of an array of numbers.
+        """A cell of an array of numbers, as a vector.
 
         :param first: where those of the sentence begin.
         """
-        if self.lanes == CELL:
-            return Array(array.name, "lanes")[self.code.let(first // CELL + cell)]
         return Array(array.name, "vector")[self.code.let(first + cell * CELL)]
-
-    def eight(self, number: Expression | float) -> Expression:
-        """A cell of one number."""
-        return fill(number) if self.lanes == CELL else vector_of(number)
 
     def put_cell(self, place: Element, number: Expression) -> None:
         """Write a cell."""
@@ -175,7 +168,7 @@ class Sweeps(Blocks):
     def clear(self, array: Array, first: Expression) -> None:
         """Zero for all numbers of the sentence at hand, and for padding."""
         for cell in self.cells_of(value(0), Name("numbers_of", "int") + (CELL if self.weighing.listed else 0)):
-            self.put_cell(self.cell(array, first, cell), self.eight(0.0))
+            self.put_cell(self.cell(array, first, cell), vector_of(0.0))
 
     def weigh(self, own: Array | None, kept: Array | None = None) -> None:
         """Numbers of the sentences of a block: of multinomials one over the sums of their counts plus α, of events
@@ -185,7 +178,7 @@ class Sweeps(Blocks):
         :param kept: an array like it that is free: counts of repeated events wait there while a sentence's own are
             taken out of the corpus, which has to be one after the other. They come back unrounded.
         """
-        code, zero = self.code, self.eight(0.0)
+        code = self.code
         with self.elements.each_lane():
             start, first = Name("sentence", "int"), Name("first", "int")
             direct, events, end = ENDS
@@ -194,10 +187,10 @@ class Sweeps(Blocks):
 
             def pseudo(cell: Expression, own: Array | None) -> Expression:
                 at = code.let(start + cell * CELL)
-                found = gather(COUNTS, PLACES, at, zero)
+                found = gather(COUNTS, PLACES, at)
                 if own is not None:
                     found = found - self.cell(own, start, cell)
-                return code.let(greatest(zero, found) + gather(ALPHA, PLACES, at, zero))
+                return code.let(greatest(vector_of(0.0), found) + gather(ALPHA, PLACES, at))
 
             def weigh_events(low: Expression, high: Expression, own: Array | None) -> None:
                 for cell in self.cells_of(low, high):
@@ -219,7 +212,7 @@ class Sweeps(Blocks):
                     with code.loop("number", low, high) as i:
                         code.put(COUNTS, PLACES[i], kept[i])
             for cell in self.cells_of(events, end):
-                self.put_numbers(cell, self.eight(1.0) / pseudo(cell, own))
+                self.put_numbers(cell, vector_of(1.0) / pseudo(cell, own))
             for owner, at, length in self.multinomials():
                 inverse = code.let(NUMBERS[first + owner])
                 for e in self.each(length):

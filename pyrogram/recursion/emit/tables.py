@@ -234,8 +234,8 @@ class Tables:
 
     def _cells(self, sizes: Sequence[Size], positions: int) -> Expression:
         count: Expression = value(1)
-        for size in sizes:
-            count = count * self.sums.padded(size)
+        for x, size in enumerate(sizes, 1):
+            count = count * self.sums.padded(size, last=x == len(sizes))
         for _ in range(positions):
             count = count * PITCH
         return count

@@ -12,7 +12,8 @@ After, with vectors of eight neighbours:
     for x in 0, 8, ...:  for y:  s += F[j - 1, y] * move[y, x : x + 8];  F[j, x : x + 8] = s            along x
     for y:  for x in 0, 8, ...:  s += move[y, x : x + 8] * A[j, x : x + 8];  A[j - 1, y] = total of s    across x
 
-What is left of a number of symbols that eight do not divide is done as in :mod:`.grids`.
+The last symbols of cells are rounded up to whole vectors. Weights beyond the last one are zero, so what is computed of
+them adds nothing to a sum across vectors.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from ..code.expressions import (
     vector_of,
 )
 from ..rules.cells import Loop
-from ..rules.language import Variable
+from ..rules.language import Size, Variable
 from .grids import TILE, Factor, Grid, Held, Known, Steps, Sums, Target, meets_items, variables_of
 from .limits import ITEM, Extremes
 from .numbers import MOST_ADJOINT
@@ -47,6 +48,11 @@ _ITEM = Extremes("item.vector", "vector")
 class VectorSums(Sums):
     """Code of sums of products, of real numbers; cells are numbers."""
 
+    def padded(self, size: Size, last: bool = False) -> Expression:
+        if not last or not _is_wide(size):
+            return super().padded(size)
+        return (self.layout.size(size) + (VECTOR - 1)) // VECTOR * VECTOR
+
     def in_vectors(
         self,
         out: Grid,
@@ -55,10 +61,10 @@ class VectorSums(Sums):
         outer: Sequence[Factor],
         add: bool,
         kept: Grid | None,
-    ) -> dict[Variable, Expression] | None:
+    ) -> bool:
         v = _last_symbol(out, factors, *outer, *([] if kept is None else [kept]))
-        if v is None:
-            return {}
+        if v is None or (v not in out.variables and not _is_zero_beyond(v, factors)):
+            return False
         summed = [x for x in variables_of(factors) if x not in (*out.variables, v)]
         others = [x for x in out.variables if x != v]
 
@@ -74,7 +80,7 @@ class VectorSums(Sums):
 
         if v not in out.variables:
             self._across(v, others, factors, (loops, summed), put)
-            return None
+            return True
 
         def along(tile: list[Steps]) -> None:
             names = [f"vector.{x}" for x in range(len(tile))]
@@ -85,17 +91,17 @@ class VectorSums(Sums):
             for name, steps in zip(names, tile, strict=True):
                 put(steps, Name(name, "vector"))
 
-        whole, first = self._whole(v), f"sym.{v.name}"
+        whole, first = self.code.let(self.padded(v.size, last=True)), f"sym.{v.name}"
         if others:
             with self._nest(others) as tile, self.code.loop(first, 0, whole, VECTOR):
                 along(tile)
         else:
-            many = self.layout.size(v.size) // (TILE * VECTOR) * (TILE * VECTOR)
+            many = self.code.let(whole // (TILE * VECTOR) * (TILE * VECTOR))
             with self.code.loop(first, 0, many, TILE * VECTOR):
                 along([{first: x * VECTOR} for x in range(TILE)])
             with self.code.loop(first, many, whole, VECTOR):
                 along([{}])
-        return {v: whole}
+        return True
 
     def _across(
         self,
@@ -106,24 +112,18 @@ class VectorSums(Sums):
         put: Callable[[Steps, Expression], None],
     ) -> None:
         """Sums over the symbol that is in vectors."""
-        code, whole, first = self.code, self._whole(v), f"sym.{v.name}"
         with self._nest(others) as tile:
-            vectors, rests = ([f"{kind}.{x}" for x in range(len(tile))] for kind in ("vector", "rest"))
-            for vector, rest in zip(vectors, rests, strict=True):
-                code.set(vector, vector_of(0.0))
-                code.set(rest, fill(0.0))
-            with self.loops(*inner):
-                with code.loop(first, 0, whole, VECTOR):
-                    self._add_vectors(v, tile, factors, vectors)
-                with code.loop(first, whole, self.layout.size(v.size)):
-                    for name, term in zip(rests, self.products(tile, factors, rests), strict=True):
-                        code.set(name, term)
-            for x, steps in enumerate(tile):
-                put(steps, Name(rests[x], "lanes") + fill(total_of(Name(vectors[x], "vector"))))
+            names = [f"vector.{x}" for x in range(len(tile))]
+            for name in names:
+                self.code.set(name, vector_of(0.0))
+            with self.loops(*inner), self._vectors(v):
+                self._add_vectors(v, tile, factors, names)
+            for name, steps in zip(names, tile, strict=True):
+                put(steps, fill(total_of(Name(name, "vector"))))
 
     def add_up(self, factors: Sequence[Factor], name: str) -> None:
         v = _last_symbol(None, factors)
-        if v is None:
+        if v is None or not _is_zero_beyond(v, factors):
             super().add_up(factors, name)
             return
         others = [x for x in variables_of(factors) if x != v]
@@ -148,17 +148,22 @@ class VectorSums(Sums):
             for target, parts in products:
                 self.contract(target, parts)
 
+    def clear(self, grid: Grid) -> None:
+        v = _last_symbol(None, [grid])
+        if v is None:
+            super().clear(grid)
+            return
+        with self.loops((), [x for x in grid.variables if x != v]), self._vectors(v):
+            self.code.put(VECTORS, grid.index({}), vector_of(0.0))
+
     def multiply_all(self, weight: Grid, count: Grid) -> None:
         v, zero = _last_symbol(None, [weight, count]), vector_of(0.0)
         if v is None:
             super().multiply_all(weight, count)
             return
-        with self.loops((), [x for x in count.variables if x != v]):
-            with self._vectors(v):
-                index, w = self.code.let(count.index({})), self.code.let(self._value(weight, {}, v))
-                self.code.put(VECTORS, index, select(equal(w, zero), zero, w * VECTORS[index]))
-            with self._rest(v):
-                self.multiply(self.code.let(weight.value({})), count.index({}))
+        with self.loops((), [x for x in count.variables if x != v]), self._vectors(v):
+            index, w = self.code.let(count.index({})), self.code.let(self._value(weight, {}, v))
+            self.code.put(VECTORS, index, select(equal(w, zero), zero, w * VECTORS[index]))
 
     # ------------------------------------------------------------------ ranges
 
@@ -171,11 +176,8 @@ class VectorSums(Sums):
         if v is None:
             super().look_at(grid)
             return
-        with self.loops((), [x for x in grid.variables if x != v]):
-            with self._vectors(v):
-                _ITEM.include(self.code, VECTORS[grid.index({})])
-            with self._rest(v):
-                ITEM.include(self.code, grid.value({}))
+        with self.loops((), [x for x in grid.variables if x != v]), self._vectors(v):
+            _ITEM.include(self.code, VECTORS[grid.index({})])
 
     def is_any_outside(self, lanes: Expression) -> Expression:
         outside = (_ITEM.least < vector_of(ITEM.low)) | (_ITEM.greatest > vector_of(ITEM.high))
@@ -186,31 +188,17 @@ class VectorSums(Sums):
         if v is None:
             super().bound(grid, known)
             return
-        with self.loops((), [x for x in grid.variables if x != v]):
-            with self._vectors(v):
-                index = self.code.let(grid.index({}))
-                self.code.put(VECTORS, index, least(vector_of(MOST_ADJOINT), VECTORS[index]))
-            with self._rest(v):
-                index = self.code.let(grid.index({}))
-                self.code.put(MEMORY, index, least(MOST_ADJOINT, MEMORY[index]))
-
-    @contextmanager
-    def _vectors(self, v: Variable) -> Iterator[None]:
-        """A loop over whole vectors of a symbol."""
-        with self.code.loop(f"sym.{v.name}", 0, self._whole(v), VECTOR):
-            yield
-
-    @contextmanager
-    def _rest(self, v: Variable) -> Iterator[None]:
-        """A loop over the symbols that are in no whole vector."""
-        with self.code.loop(f"sym.{v.name}", self._whole(v), self.layout.size(v.size)):
-            yield
+        with self.loops((), [x for x in grid.variables if x != v]), self._vectors(v):
+            index = self.code.let(grid.index({}))
+            self.code.put(VECTORS, index, least(vector_of(MOST_ADJOINT), VECTORS[index]))
 
     # ------------------------------------------------------------------ vectors
 
-    def _whole(self, v: Variable) -> Expression:
-        """Symbols in whole vectors."""
-        return self.code.let(self.layout.size(v.size) // VECTOR * VECTOR)
+    @contextmanager
+    def _vectors(self, v: Variable) -> Iterator[None]:
+        """A loop over the vectors of a symbol."""
+        with self.code.loop(f"sym.{v.name}", 0, self.padded(v.size, last=True), VECTOR):
+            yield
 
     @contextmanager
     def _nest(self, others: Sequence[Variable]) -> Iterator[list[Steps]]:
@@ -263,7 +251,19 @@ def _last_symbol(out: Grid | None, factors: Sequence[Factor], *others: Factor) -
         return None
 
     def fits(v: Variable) -> bool:
-        return all(g.symbols[-1] == v and g.symbols.count(v) == 1 for g in grids if v in g.variables)
+        own = [g for g in grids if v in g.variables]
+        return _is_wide(v.size) and all(g.symbols[-1] == v and g.symbols.count(v) == 1 for g in own)
 
     found = [v for v in variables_of(factors) if fits(v)]
     return next((v for v in found if out is not None and v in out.variables), next(iter(found), None))
+
+
+def _is_zero_beyond(v: Variable, factors: Sequence[Factor]) -> bool:
+    """Whether products of factors are zero beyond the last symbol: if a weight is one of them."""
+    grids = [f for f in factors if isinstance(f, Grid) and v in f.variables]
+    return any(f.items == 0 and not f.adjoint for f in grids)
+
+
+def _is_wide(size: Size) -> bool:
+    """Whether symbols are in vectors: not, if they are known to be few."""
+    return isinstance(size, str) or size >= VECTOR
