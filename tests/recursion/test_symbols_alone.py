@@ -16,6 +16,7 @@ from test_symbols import several
 from pyrogram.charts.hmm import chain
 from pyrogram.recursion import Recursion
 from pyrogram.recursion.emit.inputs import Inputs
+from pyrogram.recursion.rules.pages import recursion
 from pyrogram.recursion.run.engine import LanesEngine, plain_tables
 from pyrogram.recursion.run.program import Program
 from pyrogram.recursion.run.scalar_engine import ScalarEngine
@@ -160,6 +161,29 @@ def test_chains_of_more_states_than_a_row(states: int, dtype: str) -> None:
     weights = {name: rng.normal(size=(1, *shape)).astype(dtype) for name, shape in shapes.items()}
     given = Inputs(np.array([9, 1, 4]), weights, {"w": rng.integers(0, 3, (3, 9))}, {"K": K, "V": 3}, {})
     compare_alone(chain(), given, dtype)
+
+
+@recursion
+def broadcast(p: Any) -> None:
+    """A chain beside items that are the same for all states; no weight is in sums over these."""
+    t, w = p.positions("t"), p.words("w")
+    x, y = p.symbols("x y", "K")
+    F, B, Z = p.items("F", "K"), p.items("B", "K"), p.items("Z")
+    initial, transition, word = p.weights("initial", "K"), p.weights("transition", "K", "K"), p.weights("word", "V")
+    F[1, x] += initial[x] * word[w[1]]
+    F[t, x] += F[t - 1, y] * transition[y, x] * B[t, x]
+    B[t, x] += word[w[t]]
+    Z[()] += F[p.n, x]
+    Z[()] += B[p.n, x]
+
+
+@pytest.mark.parametrize("states", [3, 9, 43])
+def test_sums_over_symbols_without_weights(states: int) -> None:
+    """They end with the last symbol, and not with the last vector."""
+    rng, shapes = np.random.default_rng(states), {"initial": (states,), "transition": (states, states), "word": (3,)}
+    weights = {name: rng.normal(size=(1, *shape)) for name, shape in shapes.items()}
+    words = {"w": rng.integers(0, 3, (3, 9))}
+    compare_alone(broadcast(), Inputs(np.array([9, 1, 4]), weights, words, {"K": states, "V": 3}, {}), "float64")
 
 
 def compare_alone(made: Recursion, given: Inputs, dtype: str) -> None:

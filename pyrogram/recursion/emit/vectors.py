@@ -12,8 +12,8 @@ After, with vectors of eight neighbours:
     for x in 0, 8, ...:  for y:  s += F[j - 1, y] * move[y, x : x + 8];  F[j, x : x + 8] = s            along x
     for y:  for x in 0, 8, ...:  s += move[y, x : x + 8] * A[j, x : x + 8];  A[j - 1, y] = total of s    across x
 
-The last symbols of cells are rounded up to whole vectors. Weights beyond the last one are zero, so what is computed of
-them adds nothing to a sum across vectors.
+The last symbols of cells are rounded up to whole vectors. Beyond the last one weights are zero, and so is all that is
+computed of them; what a symbol is in no factor of is not computed there. So it adds nothing to a sum across vectors.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class VectorSums(Sums):
         kept: Grid | None,
     ) -> bool:
         v = _last_symbol(out, factors, *outer, *([] if kept is None else [kept]))
-        if v is None or (v not in out.variables and not _is_zero_beyond(v, factors)):
+        if v is None:
             return False
         summed = [x for x in variables_of(factors) if x not in (*out.variables, v)]
         others = [x for x in out.variables if x != v]
@@ -123,7 +123,7 @@ class VectorSums(Sums):
 
     def add_up(self, factors: Sequence[Factor], name: str) -> None:
         v = _last_symbol(None, factors)
-        if v is None or not _is_zero_beyond(v, factors):
+        if v is None:
             super().add_up(factors, name)
             return
         others = [x for x in variables_of(factors) if x != v]
@@ -256,12 +256,6 @@ def _last_symbol(out: Grid | None, factors: Sequence[Factor], *others: Factor) -
 
     found = [v for v in variables_of(factors) if fits(v)]
     return next((v for v in found if out is not None and v in out.variables), next(iter(found), None))
-
-
-def _is_zero_beyond(v: Variable, factors: Sequence[Factor]) -> bool:
-    """Whether products of factors are zero beyond the last symbol: if a weight is one of them."""
-    grids = [f for f in factors if isinstance(f, Grid) and v in f.variables]
-    return any(f.items == 0 and not f.adjoint for f in grids)
 
 
 def _is_wide(size: Size) -> bool:
