@@ -25,13 +25,14 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from ..code.expressions import Array, Expression, Name, fill, greatest, least, value, within
 from ..code.statements import Code
 from ..rules.cells import Loop
 from ..rules.language import Bound, Constant, Entry, Place, Position, Size, Symbol, Variable
 from .layout import Layout
-from .limits import ITEM
+from .limits import ITEM, Extremes
 from .numbers import Number, Numbers, any_of
 from .weights import MEMORY, PITCH
 
@@ -193,6 +194,7 @@ class Sums:
     layout: Layout
     numbers: Numbers
     tile: tuple[int, int]
+    items: ClassVar[Extremes] = ITEM
 
     def value(self, f: Factor, steps: Mapping[str, int]) -> Number:
         """A factor, some symbols steps from those at hand."""
@@ -243,8 +245,20 @@ class Sums:
                 high = functools.reduce(least, map(place, loop.high))
                 stack.enter_context(self.code.loop(f"at.{loop.name}", low, high + 1))
             for v in symbols:
-                stack.enter_context(self.code.loop(f"sym.{v.name}", 0, self.layout.size(v.size)))
+                stack.enter_context(self.code.loop(f"sym.{v.name}", 0, self.layout.size(v.size), self.step(v)))
             yield
+
+    def step(self, v: Variable) -> int:
+        """How many symbols are next to each other in a number: one."""
+        return 1
+
+    def tiled(self, free: Sequence[Variable], factors: Sequence[Factor]) -> list[Variable]:
+        """The symbols in tiles, of those that sums are formed for."""
+        return _best_tile(free, factors)
+
+    def closed(self, out: Grid, total: Number) -> tuple[Sums, Number]:
+        """A sum that is done, for a result, and the sums that it is a number of."""
+        return self, total
 
     @contextmanager
     def where(self, guard: Sequence[Bound]) -> Iterator[None]:
@@ -263,22 +277,24 @@ class Sums:
     ) -> None:
         """Loops over symbols, some of them in tiles; the body is told the steps of all that are done at once."""
 
-        def go(x: int, counts: dict[str, int]) -> None:
+        def go(x: int, counts: dict[str, range]) -> None:
             if x == len(free):
-                steps = itertools.product(*(range(c) for c in counts.values()))
+                steps = itertools.product(*counts.values())
                 body([dict(zip(counts, s, strict=True)) for s in steps])
                 return
             v, name = free[x], f"sym.{free[x].name}"
+            size, step = self.layout.size(v.size), self.step(v)
             if v not in tiled:
-                with self.code.loop(name, 0, self.layout.size(v.size)):
+                with self.code.loop(name, 0, size, step):
                     go(x + 1, counts)
                 return
-            whole = self.layout.size(v.size) // TILE * TILE if v in rows else self.padded(v.size)
+            to_the_last = v in rows or step > 1
+            whole = self.code.let(size // (TILE * step) * (TILE * step)) if to_the_last else self.padded(v.size)
             at_once = TILE if len(tiled) == 1 else self.tile[tiled.index(v)]
-            with self.code.loop(name, 0, whole, at_once):
-                go(x + 1, counts | {name: at_once})
-            if v in rows:
-                with self.code.loop(name, whole, self.layout.size(v.size)):
+            with self.code.loop(name, 0, whole, at_once * step):
+                go(x + 1, counts | {name: range(0, at_once * step, step)})
+            if to_the_last:
+                with self.code.loop(name, whole, size, step):
                     go(x + 1, counts)
 
         go(0, {})
@@ -302,13 +318,11 @@ class Sums:
         :param known: symbols that are at hand.
         :param kept: where the sums of factors are written, too, before they are multiplied.
         """
-        if not known and self.in_vectors(out, factors, loops, outer, add, kept):
-            return
         free = [x for x in out.variables if x not in known]
         summed = [x for x in variables_of(factors) if x not in (*free, *known)]
         everywhere = variables_of([*factors, *outer])
         rows = set().union(*(f.rows for f in [out, *factors, *outer] if isinstance(f, Grid)))
-        tiled = [] if out.rows or known else _best_tile([x for x in free if x in everywhere], factors)
+        tiled = [] if out.rows or known else self.tiled([x for x in free if x in everywhere], factors)
 
         def body(tile: list[Steps]) -> None:
             numbers = self.numbers
@@ -325,26 +339,14 @@ class Sums:
                 for name, term in zip(names, self.products(tile, factors), strict=True):
                     numbers.set(name, term)
             for name, steps in zip(names, tile, strict=True):
-                found = numbers.get(name)
+                sums, found = self.closed(out, numbers.get(name))
                 if kept is not None:
-                    numbers.put(kept.index(steps), found)
+                    sums.numbers.put(kept.index(steps), found)
                 for f in outer:
-                    found = numbers.times(found, self.value(f, steps))
-                self.put(out, steps, numbers.plus(self.total(out, steps), found) if add else found)
+                    found = sums.numbers.times(found, sums.value(f, steps))
+                sums.put(out, steps, sums.numbers.plus(sums.total(out, steps), found) if add else found)
 
         self._tiles(free, tiled, rows, body)
-
-    def in_vectors(
-        self,
-        out: Grid,
-        factors: Sequence[Factor],
-        loops: Sequence[Loop],
-        outer: Sequence[Factor],
-        add: bool,
-        kept: Grid | None,
-    ) -> bool:
-        """Do what :meth:`contract` does by vectors of symbols, if that is possible; here it is not."""
-        return False
 
     def form(self, sums: Sequence[tuple[str, Sequence[Factor]]], loop: Loop, tile: Sequence[Steps]) -> None:
         """Several sums over one range in one loop, in the variables ``name.place`` for each place of a tile."""
@@ -485,7 +487,7 @@ class Sums:
     def look_at(self, grid: Grid) -> None:
         """Let all cells of a table count for the least item, if they are not zero, and for the greatest one."""
         with self.loops((), grid.variables):
-            ITEM.include(self.code, grid.value({}))
+            self.items.include(self.code, self.numbers.value(self.value(grid, {})))
 
     def is_any_outside(self, lanes: Expression) -> Expression:
         """Whether a number of some lane is outside its range, or an item that has been looked at in vectors.

@@ -152,7 +152,7 @@ class Numbers:
         """Write the product of a weight and of a sum that lacks it, as a plain number; zero if one of them is."""
         count = self.code.let(count)
         nothing = self.is_zero(weight) | self.is_zero(count)
-        self.code.put(MEMORY, cell, select(nothing, like(weight, 0.0), weight * count))
+        self.put(cell, select(nothing, like(weight, 0.0), weight * count))
 
     def let(self, x: Number) -> Number:
         """A number in a new variable."""

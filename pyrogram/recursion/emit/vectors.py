@@ -18,31 +18,82 @@ computed of them; what a symbol is in no factor of is not computed there. So it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
-from ..code.expressions import (
-    VECTOR,
-    Array,
-    Expression,
-    Name,
-    any_lane,
-    equal,
-    fill,
-    least,
-    select,
-    total_of,
-    vector_of,
-)
+from ..code.expressions import VECTOR, Array, Expression, Name, any_lane, fill, least, select, total_of, vector_of
 from ..rules.cells import Loop
 from ..rules.language import Size, Variable
-from .grids import TILE, Factor, Grid, Held, Known, Steps, Sums, Target, meets_items, variables_of
+from .grids import Factor, Grid, Sums, Target, variables_of
 from .limits import ITEM, Extremes
-from .numbers import MOST_ADJOINT
-from .weights import MEMORY
+from .numbers import MOST_ADJOINT, Numbers
 
 VECTORS = Array("memory", "vector")
 _ITEM = Extremes("item.vector", "vector")
+
+
+class VectorNumbers(Numbers):
+    """Real numbers, eight neighbours at once."""
+
+    @property
+    def zero(self) -> Expression:
+        return vector_of(0.0)
+
+    @property
+    def one(self) -> Expression:
+        return vector_of(1.0)
+
+    def load(self, cell: Expression) -> Expression:
+        return VECTORS[cell]
+
+    def put(self, cell: Expression, x: Expression) -> None:
+        self.code.put(VECTORS, cell, x)
+
+    def set(self, name: str, x: Expression) -> Name:
+        return self.code.set(f"{name}.vector", x)
+
+    def get(self, name: str) -> Name:
+        return Name(f"{name}.vector", "vector")
+
+    def bounded(self, adjoint: Expression) -> Expression:
+        return least(vector_of(MOST_ADJOINT), adjoint)
+
+
+@dataclass
+class SumsOfVectors(Sums):
+    """Sums of products in which a symbol is in vectors.
+
+    :param symbol: is the last index of whatever it is an index of.
+    :param plain: sums of numbers.
+    """
+
+    symbol: Variable
+    plain: Sums
+    items: ClassVar[Extremes] = _ITEM
+
+    def step(self, v: Variable) -> int:
+        return VECTOR if v == self.symbol else 1
+
+    def value(self, f: Factor, steps: Mapping[str, int]) -> Expression:
+        if isinstance(f, Grid) and self.symbol in f.variables:
+            return VECTORS[f.index(steps)]
+        return vector_of(self.plain.value(f, steps))
+
+    def tiled(self, free: Sequence[Variable], factors: Sequence[Factor]) -> list[Variable]:
+        others = [x for x in free if x != self.symbol]
+        return others[-1:] or list(free)
+
+    def closed(self, out: Grid, total: Expression) -> tuple[Sums, Expression]:
+        if self.symbol in out.variables:
+            return self, total
+        return self.plain, fill(total_of(total))
+
+    def add_up(self, factors: Sequence[Factor], name: str) -> None:
+        self.numbers.set(name, self.numbers.zero)
+        super().add_up(factors, name)
+        numbers = self.plain.numbers
+        numbers.set(name, numbers.get(name) + fill(total_of(self.numbers.get(name))))
 
 
 class VectorSums(Sums):
@@ -53,95 +104,40 @@ class VectorSums(Sums):
             return super().padded(size)
         return (self.layout.size(size) + (VECTOR - 1)) // VECTOR * VECTOR
 
-    def in_vectors(
+    def _of(self, *factors: Factor, others: Sequence[Factor] = (), out: Grid | None = None) -> Sums:
+        """Sums of vectors, if a symbol of factors can be in them, rather one of the result's; else these."""
+        grids = [f for f in (out, *factors, *others) if isinstance(f, Grid)]
+        symbols = [] if any(g.rows for g in grids) else [v for v in variables_of(factors) if _is_last(v, grids)]
+        if not symbols:
+            return self
+        symbol = next((v for v in symbols if out is not None and v in out.variables), symbols[0])
+        return SumsOfVectors(self.code, self.layout, VectorNumbers(self.code), self.tile, symbol, self)
+
+    def contract(
         self,
         out: Grid,
         factors: Sequence[Factor],
-        loops: Sequence[Loop],
-        outer: Sequence[Factor],
-        add: bool,
-        kept: Grid | None,
-    ) -> bool:
-        v = _last_symbol(out, factors, *outer, *([] if kept is None else [kept]))
-        if v is None:
-            return False
-        summed = [x for x in variables_of(factors) if x not in (*out.variables, v)]
-        others = [x for x in out.variables if x != v]
-
-        def put(steps: Steps, found: Expression) -> None:
-            is_vector = found.type == "vector"
-            array = VECTORS if is_vector else MEMORY
-            if kept is not None:
-                self.code.put(array, kept.index(steps), found)
-            for f in outer:
-                found = found * self._value(f, steps, v if is_vector else None)
-            index = self.code.let(out.index(steps))
-            self.code.put(array, index, found + array[index] if add else found)
-
-        if v not in out.variables:
-            self._across(v, others, factors, (loops, summed), put)
-            return True
-
-        def along(tile: list[Steps]) -> None:
-            names = [f"vector.{x}" for x in range(len(tile))]
-            for name in names:
-                self.code.set(name, vector_of(0.0))
-            with self.loops(loops, summed):
-                self._add_vectors(v, tile, factors, names)
-            for name, steps in zip(names, tile, strict=True):
-                put(steps, Name(name, "vector"))
-
-        whole, first = self.code.let(self.padded(v.size, last=True)), f"sym.{v.name}"
-        if others:
-            with self._nest(others) as tile, self.code.loop(first, 0, whole, VECTOR):
-                along(tile)
-        else:
-            many = self.code.let(whole // (TILE * VECTOR) * (TILE * VECTOR))
-            with self.code.loop(first, 0, many, TILE * VECTOR):
-                along([{first: x * VECTOR} for x in range(TILE)])
-            with self.code.loop(first, many, whole, VECTOR):
-                along([{}])
-        return True
-
-    def _across(
-        self,
-        v: Variable,
-        others: Sequence[Variable],
-        factors: Sequence[Factor],
-        inner: tuple[Sequence[Loop], Sequence[Variable]],
-        put: Callable[[Steps, Expression], None],
+        loops: Sequence[Loop] = (),
+        *,
+        outer: Sequence[Factor] = (),
+        add: bool = True,
+        known: Sequence[Variable] = (),
+        kept: Grid | None = None,
     ) -> None:
-        """Sums over the symbol that is in vectors."""
-        with self._nest(others) as tile:
-            names = [f"vector.{x}" for x in range(len(tile))]
-            for name in names:
-                self.code.set(name, vector_of(0.0))
-            with self.loops(*inner), self._vectors(v):
-                self._add_vectors(v, tile, factors, names)
-            for name, steps in zip(names, tile, strict=True):
-                put(steps, fill(total_of(Name(name, "vector"))))
+        others = [*outer, *([] if kept is None else [kept])]
+        sums = self if known else self._of(*factors, others=others, out=out)
+        Sums.contract(sums, out, factors, loops, outer=outer, add=add, known=known, kept=kept)
 
     def add_up(self, factors: Sequence[Factor], name: str) -> None:
-        v = _last_symbol(None, factors)
-        if v is None:
+        sums = self._of(*factors)
+        if sums is self:
             super().add_up(factors, name)
-            return
-        others = [x for x in variables_of(factors) if x != v]
+        else:
+            sums.add_up(factors, name)
 
-        def put(steps: Steps, found: Expression) -> None:
-            self.code.set(name, Name(name, "lanes") + found)
-
-        self._across(v, [], factors, ((), others), put)
-
-    def push(
-        self,
-        given: Grid,
-        factors: Sequence[Factor],
-        targets: Sequence[Target],
-        loops: Sequence[Loop],
-    ) -> None:
+    def push(self, given: Grid, factors: Sequence[Factor], targets: Sequence[Target], loops: Sequence[Loop]) -> None:
         products = [(target.grid, [given, *(factors[f] for f in target.factors)]) for target in targets]
-        if any(_last_symbol(target, parts) is None for target, parts in products):
+        if any(self._of(*parts, out=target) is self for target, parts in products):
             super().push(given, factors, targets, loops)
             return
         with self.loops(loops):
@@ -149,21 +145,10 @@ class VectorSums(Sums):
                 self.contract(target, parts)
 
     def clear(self, grid: Grid) -> None:
-        v = _last_symbol(None, [grid])
-        if v is None:
-            super().clear(grid)
-            return
-        with self.loops((), [x for x in grid.variables if x != v]), self._vectors(v):
-            self.code.put(VECTORS, grid.index({}), vector_of(0.0))
+        Sums.clear(self._of(grid), grid)
 
     def multiply_all(self, weight: Grid, count: Grid) -> None:
-        v, zero = _last_symbol(None, [weight, count]), vector_of(0.0)
-        if v is None:
-            super().multiply_all(weight, count)
-            return
-        with self.loops((), [x for x in count.variables if x != v]), self._vectors(v):
-            index, w = self.code.let(count.index({})), self.code.let(self._value(weight, {}, v))
-            self.code.put(VECTORS, index, select(equal(w, zero), zero, w * VECTORS[index]))
+        Sums.multiply_all(self._of(weight, count), weight, count)
 
     # ------------------------------------------------------------------ ranges
 
@@ -172,90 +157,20 @@ class VectorSums(Sums):
         _ITEM.begin(self.code)
 
     def look_at(self, grid: Grid) -> None:
-        v = _last_symbol(None, [grid])
-        if v is None:
-            super().look_at(grid)
-            return
-        with self.loops((), [x for x in grid.variables if x != v]), self._vectors(v):
-            _ITEM.include(self.code, VECTORS[grid.index({})])
+        Sums.look_at(self._of(grid), grid)
 
     def is_any_outside(self, lanes: Expression) -> Expression:
         outside = (_ITEM.least < vector_of(ITEM.low)) | (_ITEM.greatest > vector_of(ITEM.high))
         return super().is_any_outside(lanes) | any_lane(select(outside, vector_of(1.0), vector_of(0.0)))
 
     def bound(self, grid: Grid, known: Sequence[Variable] = ()) -> None:
-        v = _last_symbol(None, [grid])
-        if v is None:
-            super().bound(grid, known)
-            return
-        with self.loops((), [x for x in grid.variables if x != v]), self._vectors(v):
-            index = self.code.let(grid.index({}))
-            self.code.put(VECTORS, index, least(vector_of(MOST_ADJOINT), VECTORS[index]))
-
-    # ------------------------------------------------------------------ vectors
-
-    @contextmanager
-    def _vectors(self, v: Variable) -> Iterator[None]:
-        """A loop over the vectors of a symbol."""
-        with self.code.loop(f"sym.{v.name}", 0, self.padded(v.size, last=True), VECTOR):
-            yield
-
-    @contextmanager
-    def _nest(self, others: Sequence[Variable]) -> Iterator[list[Steps]]:
-        """Loops over other symbols, the last one of them in tiles; yields the steps of what is done at once."""
-        with ExitStack() as stack:
-            for x in others[:-1]:
-                stack.enter_context(self.code.loop(f"sym.{x.name}", 0, self.layout.size(x.size)))
-            for x in others[-1:]:
-                stack.enter_context(self.code.loop(f"sym.{x.name}", 0, self.padded(x.size), TILE))
-            yield [{f"sym.{x.name}": step for x in others[-1:]} for step in range(TILE if others else 1)]
-
-    def _value(self, f: Factor, steps: Steps, v: Variable | None) -> Expression:
-        """A factor: a vector of it, or a number."""
-        if isinstance(f, Held):
-            found = self.numbers.get(f.name)
-            return found if v is None else vector_of(found)
-        if v is None:
-            return f.value(steps)
-        return VECTORS[f.index(steps)] if v in f.variables else vector_of(f.value(steps))
-
-    def _add_vectors(self, v: Variable, tile: Sequence[Steps], factors: Sequence[Factor], names: Sequence[str]) -> None:
-        """Add the products of factors to vectors: what is a number is multiplied first."""
-        adjoints = [f for f in factors if f.adjoint] if meets_items(factors) else []
-        others = [f for f in factors if f not in adjoints]
-        numbers = [f for f in others if isinstance(f, Held) or v not in f.variables]
-        vectors = [f for f in others if f not in numbers] + adjoints
-        firsts = self.products(tile, numbers) if numbers else []
-        known: Known = {}
-        for x, (name, steps) in enumerate(zip(names, tile, strict=True)):
-            found: list[Expression] = [vector_of(self.code.let(firsts[x]))] if numbers else []
-            for f in vectors:
-                if isinstance(f, Held):
-                    found.append(self._value(f, steps, v))
-                    continue
-                key = f.key(steps)
-                if key not in known:
-                    known[key] = self.code.let(self._value(f, steps, v))
-                found.append(known[key])
-            first = found[0]
-            for one in found[1:-1]:
-                first = first * one
-            total = Name(name, "vector")
-            self.code.set(name, self.numbers.add_product(total, first, found[-1]) if len(found) > 1 else total + first)
+        Sums.bound(self if known else self._of(grid), grid, known)
 
 
-def _last_symbol(out: Grid | None, factors: Sequence[Factor], *others: Factor) -> Variable | None:
-    """A symbol of factors that is the last index of whatever it is an index of; rather one of the result's."""
-    grids = [f for f in (out, *factors, *others) if isinstance(f, Grid)]
-    if any(g.rows for g in grids):
-        return None
-
-    def fits(v: Variable) -> bool:
-        own = [g for g in grids if v in g.variables]
-        return _is_wide(v.size) and all(g.symbols[-1] == v and g.symbols.count(v) == 1 for g in own)
-
-    found = [v for v in variables_of(factors) if fits(v)]
-    return next((v for v in found if out is not None and v in out.variables), next(iter(found), None))
+def _is_last(v: Variable, grids: Sequence[Grid]) -> bool:
+    """Whether a symbol, of which there may be many, is the last index of whatever it is an index of."""
+    own = [g for g in grids if v in g.variables]
+    return _is_wide(v.size) and all(g.symbols[-1] == v and g.symbols.count(v) == 1 for g in own)
 
 
 def _is_wide(size: Size) -> bool:
