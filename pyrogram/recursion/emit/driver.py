@@ -32,7 +32,6 @@ from ..rules.recursions import Recursion
 from .elements import STARTS, Elements
 from .exponentials import Exponentials
 from .gauge import Growth
-from .grids import Sums
 from .inside import Inside
 from .layout import Layout
 from .limits import GOAL, ITEM, Extremes, FactorCounts, items_and_weights, set_limits
@@ -41,6 +40,7 @@ from .numbers import EXPONENTS, MANTISSAS, MARKED, Numbers, PairNumbers, Range, 
 from .outside import Outside
 from .powers import DRIFT, Powers
 from .sentence_layout import SentenceLayout
+from .sums import Sums
 from .weights import GAUGE, MEMORY, NUMBERS, WeightCells
 
 _WEIGHT = Extremes("weight")

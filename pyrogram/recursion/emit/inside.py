@@ -12,11 +12,12 @@ from ..code.statements import Code
 from ..rules.cells import CellClass, Head, Term, symbols_in
 from ..rules.language import Ref, Variable
 from ..rules.lowering import items_here
-from .grids import Factor, Grid, Held, Known, Sums
+from .grids import Factor, Grid, Held, Known
 from .instances import the_cell
 from .limits import ITEM
 from .numbers import Number
 from .plan import CellSum, Plan
+from .sums import Sums
 from .tables import Tables
 from .weights import MEMORY
 

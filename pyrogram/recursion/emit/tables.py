@@ -24,11 +24,12 @@ from ..code.statements import Code
 from ..rules.bounds import Bounds
 from ..rules.cells import CellClass, Cells, I, Inner, J, Term
 from ..rules.language import Constant, Entry, Position, Ref, Size, Symbol, Variable
-from .grids import TILE, Grid, Sums
+from .grids import TILE, Grid
 from .layout import Layout
 from .numbers import LogNumbers, Numbers
 from .plan import CellSum, plan_of
 from .regions import axis_bounds
+from .sums import Sums
 from .vectors import VectorSums
 from .weights import GAUGE, NUMBERS, PITCH, Index, WeightCells, axes, scratch_of, weight_cells
 

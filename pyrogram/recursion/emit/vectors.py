@@ -25,9 +25,10 @@ from typing import ClassVar
 from ..code.expressions import VECTOR, Array, Expression, Name, any_lane, fill, least, select, total_of, vector_of
 from ..rules.cells import Loop
 from ..rules.language import Size, Variable
-from .grids import Factor, Grid, Sums, Target, variables_of
+from .grids import Factor, Grid, Target, variables_of
 from .limits import ITEM, Extremes
 from .numbers import MOST_ADJOINT, Numbers
+from .sums import Sums
 
 VECTORS = Array("memory", "vector")
 _ITEM = Extremes("item.vector", "vector")

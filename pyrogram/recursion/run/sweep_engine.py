@@ -24,7 +24,7 @@ from ..emit.sweeps import Weighing
 from ..emit.traces import no_rows, trace_values
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
-from .engine import LONG, as_long_as, lines_of
+from .engine import LONG, lines_of
 from .functions import compiled
 
 Numbers = Any  # a numpy array
@@ -249,11 +249,9 @@ class SweepEngine:
         blocks = np.flatnonzero(np.arange(len(order)) % batch_size % CELL == 0)
         lengths = self.events.lengths[order].astype(np.float64)
         longest = np.maximum.reduceat(lengths, blocks)
-        alone = np.where(longest >= LONG, 1.5, 0.0) if any(self._cells.sizes.values()) else as_long_as(longest)
-        in_lanes = alone * longest**self._positions
-        in_lanes = np.add.reduceat(in_lanes, np.searchsorted(blocks, batches))
-        found: Numbers = np.add.reduceat(lengths**self._positions, batches) < in_lanes
-        return found
+        in_lanes = np.where(longest >= LONG, 1.5, 0.0) * longest**self._positions
+        alone: Numbers = np.add.reduceat(lengths**self._positions, batches)
+        return alone < np.add.reduceat(in_lanes, np.searchsorted(blocks, batches))
 
     def _memory(self, name: str, values: Mapping[str, Any], sentences: Numbers, lanes: int) -> dict[str, Any]:
         """The memory that a function needs for some sentences; kept for the next sweep."""

@@ -1,0 +1,373 @@
+# Copyright Contributors to the pyrogram project.
+# SPDX-License-Identifier: Apache-2.0
+"""Sums of products, several at once in registers: a tile of symbols, or the sums of a plan.
+
+Before, for the states of a chain:
+
+    F[j, x] = sum(all y: F[j - 1, y] * move[y, x]) * emit[j, x]
+
+After, with four sums in registers, each a vector of W sentences:
+
+    for x in 0, 4, 8, ...:
+        s0 = s1 = s2 = s3 = 0
+        for y:
+            s0 += F[j - 1, y] * move[y, x];  s1 += F[j - 1, y] * move[y, x + 1];  ...
+        F[j, x] = s0 * emit[j, x];  F[j, x + 1] = s1 * emit[j, x + 1];  ...
+
+Numbers of symbols are rounded up to whole tiles. What lies beyond the last symbol is computed and never read, but for
+the rows of lists, which are gone through to the last one.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from ..code.expressions import Expression, Name, greatest, least
+from ..code.statements import Code
+from ..rules.cells import Loop
+from ..rules.language import Bound, Position, Size, Variable
+from .grids import TILE, Factor, Grid, Held, Key, Known, Steps, Target, meets_items, place, variables_of
+from .layout import Layout
+from .limits import ITEM, Extremes
+from .numbers import Number, Numbers, any_of
+
+
+def _best_tile(free: Sequence[Variable], factors: Sequence[Factor]) -> list[Variable]:
+    """The two symbols, of those that sums are formed for, that let a product load the fewest numbers."""
+
+    def loads(tile: tuple[Variable, Variable]) -> int:
+        return sum(TILE ** sum(x in f.variables for x in tile) for f in factors if isinstance(f, Grid))
+
+    pairs = list(itertools.combinations(free, 2))[::-1]
+    best = min(pairs, key=loads, default=None)
+    return list(free if best is None else best)
+
+
+@dataclass
+class Sums:
+    """Code of sums of products.
+
+    :param layout: the names of sizes.
+    :param numbers: what cells are, and sums and products.
+    :param tile: rows and columns of sums that are formed at once.
+    """
+
+    code: Code
+    layout: Layout
+    numbers: Numbers
+    tile: tuple[int, int]
+    items: ClassVar[Extremes] = ITEM
+
+    def value(self, f: Factor, steps: Mapping[str, int]) -> Number:
+        """A factor, some symbols steps from those at hand."""
+        if isinstance(f, Held):
+            return self.numbers.get(f.name)
+        if f.numbers is not None:
+            return self.numbers.of(f.value(steps))
+        if f.of is not None:
+            return self.numbers.adjoint(f.index(steps), f.index_of(steps))
+        return self.numbers.load(f.index(steps))
+
+    def loaded(self, f: Factor, steps: Steps, known: Known) -> Number:
+        """The same, of what is known already or is from now on."""
+        if isinstance(f, Held):
+            return self.value(f, steps)
+        key = f.key(steps)
+        if key not in known:
+            known[key] = self.numbers.let(self.value(f, steps))
+        return known[key]
+
+    def total(self, f: Grid, steps: Steps) -> Number:
+        """A number that is added to, some steps from the indices at hand."""
+        if f.of is not None:
+            return self.numbers.load_adjoint(f.index(steps), f.index_of(steps))
+        return self.numbers.load(f.index(steps))
+
+    def put(self, f: Grid, steps: Steps, x: Number) -> None:
+        """Write a cell, some steps from the indices at hand."""
+        (self.numbers.put if f.of is None else self.numbers.put_adjoint)(f.index(steps), x)
+
+    # ------------------------------------------------------------------ loops
+
+    def padded(self, size: Size, last: bool = False) -> Expression:
+        """A number of symbols, in whole tiles.
+
+        :param last: whether they are the last index of cells.
+        """
+        if isinstance(size, int):
+            return self.layout.size(-(-size // TILE) * TILE)
+        return Name(f"padded.{size}", "int")
+
+    @contextmanager
+    def loops(self, loops: Sequence[Loop], symbols: Sequence[Variable] = ()) -> Iterator[None]:
+        """Loops over positions and then over symbols."""
+        with ExitStack() as stack:
+            for loop in loops:
+                low = functools.reduce(greatest, map(place, loop.low))
+                high = functools.reduce(least, map(place, loop.high))
+                stack.enter_context(self.code.loop(f"at.{loop.name}", low, high + 1))
+            for v in symbols:
+                stack.enter_context(self.code.loop(f"sym.{v.name}", 0, self.layout.size(v.size), self.step(v)))
+            yield
+
+    def step(self, v: Variable) -> int:
+        """How many symbols are next to each other in a number: one."""
+        return 1
+
+    def tiled(self, free: Sequence[Variable], factors: Sequence[Factor]) -> list[Variable]:
+        """The symbols in tiles, of those that sums are formed for."""
+        return _best_tile(free, factors)
+
+    def closed(self, out: Grid, total: Number) -> tuple[Sums, Number]:
+        """A sum that is done, for a result, and the sums that it is a number of."""
+        return self, total
+
+    @contextmanager
+    def where(self, guard: Sequence[Bound]) -> Iterator[None]:
+        """What is done if bounds hold."""
+        with ExitStack() as stack:
+            for b in guard:
+                stack.enter_context(self.code.when(place(Position(b.x)) <= place(Position(b.y, b.most))))
+            yield
+
+    def _tiles(
+        self,
+        free: Sequence[Variable],
+        tiled: Sequence[Variable],
+        rows: set[Variable],
+        body: Callable[[list[Steps]], None],
+    ) -> None:
+        """Loops over symbols, some of them in tiles; the body is told the steps of all that are done at once."""
+
+        def go(x: int, counts: dict[str, range]) -> None:
+            if x == len(free):
+                steps = itertools.product(*counts.values())
+                body([dict(zip(counts, s, strict=True)) for s in steps])
+                return
+            v, name = free[x], f"sym.{free[x].name}"
+            size, step = self.layout.size(v.size), self.step(v)
+            if v not in tiled:
+                with self.code.loop(name, 0, size, step):
+                    go(x + 1, counts)
+                return
+            to_the_last = v in rows or step > 1
+            whole = self.code.let(size // (TILE * step) * (TILE * step)) if to_the_last else self.padded(v.size)
+            at_once = TILE if len(tiled) == 1 else self.tile[tiled.index(v)]
+            with self.code.loop(name, 0, whole, at_once * step):
+                go(x + 1, counts | {name: range(0, at_once * step, step)})
+            if to_the_last:
+                with self.code.loop(name, whole, size, step):
+                    go(x + 1, counts)
+
+        go(0, {})
+
+    # ------------------------------------------------------------------ sums
+
+    def contract(
+        self,
+        out: Grid,
+        factors: Sequence[Factor],
+        loops: Sequence[Loop] = (),
+        *,
+        outer: Sequence[Factor] = (),
+        add: bool = True,
+        known: Sequence[Variable] = (),
+        kept: Grid | None = None,
+    ) -> None:
+        """``out (+)= outer * sum(factors)``, over positions and over the symbols that stand in factors alone.
+
+        :param add: whether cells keep what they have.
+        :param known: symbols that are at hand.
+        :param kept: where the sums of factors are written, too, before they are multiplied.
+        """
+        free = [x for x in out.variables if x not in known]
+        summed = [x for x in variables_of(factors) if x not in (*free, *known)]
+        everywhere = variables_of([*factors, *outer])
+        rows = set().union(*(f.rows for f in [out, *factors, *outer] if isinstance(f, Grid)))
+        tiled = [] if out.rows or known else self.tiled([x for x in free if x in everywhere], factors)
+
+        def body(tile: list[Steps]) -> None:
+            numbers = self.numbers
+            names = [f"sum.{x}" for x in range(len(tile))]
+            if loops or summed:
+                for name in names:
+                    numbers.set(name, numbers.zero)
+                for each in numbers.rounds():
+                    with self.loops(loops, summed):
+                        terms = replace(self, numbers=each).products(tile, factors, names)
+                        for name, term in zip(names, terms, strict=True):
+                            each.set(name, term)
+            else:
+                for name, term in zip(names, self.products(tile, factors), strict=True):
+                    numbers.set(name, term)
+            for name, steps in zip(names, tile, strict=True):
+                sums, found = self.closed(out, numbers.get(name))
+                if kept is not None:
+                    sums.numbers.put(kept.index(steps), found)
+                for f in outer:
+                    found = sums.numbers.times(found, sums.value(f, steps))
+                sums.put(out, steps, sums.numbers.plus(sums.total(out, steps), found) if add else found)
+
+        self._tiles(free, tiled, rows, body)
+
+    def form(self, sums: Sequence[tuple[str, Sequence[Factor]]], loop: Loop, tile: Sequence[Steps]) -> None:
+        """Several sums over one range in one loop, in the variables ``name.place`` for each place of a tile."""
+        names = {name: [f"{name}.{x}" for x in range(len(tile))] for name, _ in sums}
+        for name in itertools.chain(*names.values()):
+            self.numbers.set(name, self.numbers.zero)
+        for each in self.numbers.rounds():
+            with self.loops([loop]):
+                known: Known = {}
+                for name, factors in sums:
+                    terms = replace(self, numbers=each).products(tile, factors, names[name], known)
+                    for one, term in zip(names[name], terms, strict=True):
+                        each.set(one, term)
+
+    def add_up(self, factors: Sequence[Factor], name: str) -> None:
+        """Add the products for all symbols to a variable."""
+        with self.loops((), variables_of(factors)):
+            (term,) = self.products([{}], factors, [name])
+            self.numbers.set(name, term)
+
+    def push(
+        self,
+        given: Grid,
+        factors: Sequence[Factor],
+        targets: Sequence[Target],
+        loops: Sequence[Loop],
+    ) -> None:
+        """``target += given * factors``, summed, for each target.
+
+        The tile of ``given`` stays in registers while positions change.
+        """
+        free = given.variables
+        summed = [x for x in variables_of(factors) if x not in free]
+        rows = set().union(*(f.rows for f in [given, *factors] if isinstance(f, Grid)))
+        tiled = [x for x in free if x in variables_of(factors)][-2:]
+
+        def body(tile: list[Steps]) -> None:
+            adjoints = [self.numbers.let(self.value(given, steps)) for steps in tile]
+            with self.loops(loops, summed):
+                self.spread(tile, [(adjoints, factors, targets)], {})
+
+        self._tiles(free, tiled, rows, body)
+
+    def spread(
+        self,
+        tile: Sequence[Steps],
+        products: Sequence[tuple[Sequence[Number], Sequence[Factor], Sequence[Target]]],
+        known: Known,
+    ) -> None:
+        """``target += adjoint * factors``, for every place of a tile and each target.
+
+        :param products: adjoints, by place; factors; targets.
+        :param known: values, which no adjoint is among: they are loaded before posteriors take their places.
+        """
+        found: dict[Key, tuple[Target, list[tuple[Steps, list[Factor], Number]]]] = {}
+        for adjoints, factors, targets in products:
+            for target in targets:
+                parts = [factors[f] for f in target.factors]
+                for steps, adjoint in zip(tile, adjoints, strict=True):
+                    for f in [*parts, *([] if target.weight is None else [target.weight])]:
+                        self.loaded(f, steps, known)
+                    _, terms = found.setdefault(target.grid.key(steps), (target, []))
+                    terms.append((steps, parts, adjoint))
+        for target, terms in found.values():
+            here = terms[0][0]
+            if target.weight is not None:
+                ((steps, parts, adjoint),) = terms
+                (count,) = self.products([steps], parts, known=known, last=adjoint)
+                own = self.loaded(target.weight, steps, known)
+                self.numbers.put_posterior(target.grid.index(here), own, count)
+                continue
+            total = self.total(target.grid, here)
+            for steps, parts, adjoint in terms:
+                (total,) = self.products([steps], parts, [total], known, last=adjoint)
+            self.put(target.grid, here, total)
+
+    def products(
+        self,
+        tile: Sequence[Steps],
+        factors: Sequence[Factor],
+        totals: Sequence[str | Number] = (),
+        known: Known | None = None,
+        last: Number | None = None,
+    ) -> list[Number]:
+        """The product of factors for every place of a tile, added to totals if there are any.
+
+        What all places share is multiplied first. But an adjoint that meets several items comes last: times them it is
+        in range, if nothing else is zero; else only the product of all others times it is.
+
+        :param last: an adjoint that is a factor, too.
+        """
+        tiled = {name for steps in tile for name in steps}
+
+        def varies(f: Factor) -> int:  # by its symbols; columns have one order, together or not
+            return sum(f"sym.{x.name}" in tiled for x in f.variables) if isinstance(f, Grid) else 0
+
+        known = {} if known is None else known
+        numbers, large = self.numbers, meets_items(factors)
+        ordered = sorted(factors, key=lambda f: (large and f.adjoint, varies(f)))
+        found: list[Number] = []
+        for x, steps in enumerate(tile):
+            values = [self.loaded(f, steps, known) for f in ordered]
+            values += [] if last is None else [last]
+            product: Number = values[0] if values else numbers.one
+            for v in values[1:-1]:
+                product = numbers.times(product, v)
+            if not totals:
+                found.append(numbers.times(product, values[-1]) if len(values) > 1 else product)
+                continue
+            given = totals[x]
+            total = numbers.get(given) if isinstance(given, str) else given
+            found.append(
+                numbers.add_product(total, product, values[-1]) if len(values) > 1 else numbers.plus(total, product)
+            )
+        return found
+
+    def clear(self, grid: Grid) -> None:
+        """Zero for all symbols of a table."""
+        with self.loops((), grid.variables):
+            self.numbers.put(grid.index({}), self.numbers.zero)
+
+    def multiply_all(self, weight: Grid, count: Grid) -> None:
+        """Sums that lack their weight become posteriors, for all symbols of a table."""
+        with self.loops((), count.variables):
+            self.multiply(self.numbers.let(self.value(weight, {})), count.index({}))
+
+    def multiply(self, weight: Number, place: Expression) -> None:
+        """A sum that lacks its weight becomes a posterior."""
+        numbers, place = self.numbers, self.code.let(place)
+        numbers.put_posterior(place, weight, numbers.load(place))
+
+    # ------------------------------------------------------------------ ranges
+
+    def open_range(self) -> None:
+        """No item has been looked at."""
+        ITEM.begin(self.code)
+
+    def look_at(self, grid: Grid) -> None:
+        """Let all cells of a table count for the least item, if they are not zero, and for the greatest one."""
+        with self.loops((), grid.variables):
+            self.items.include(self.code, self.numbers.value(self.value(grid, {})))
+
+    def is_any_outside(self, lanes: Expression) -> Expression:
+        """Whether a number of some lane is outside its range, or an item that has been looked at in vectors.
+
+        :param lanes: those that are known to have one.
+        """
+        return any_of(lanes)
+
+    def bound(self, grid: Grid, known: Sequence[Variable] = ()) -> None:
+        """Take all adjoints of a table down to a number that they may be.
+
+        :param known: symbols that are at hand.
+        """
+        with self.loops((), [x for x in grid.variables if x not in known]):
+            index = self.code.let(grid.index({}))
+            self.numbers.put(index, self.numbers.bounded(self.numbers.load(index)))
