@@ -108,8 +108,8 @@ class _KernelModule(Module):
         """The code of a thread, and the entry that finds its number and its part of memory."""
         f, self.own = kernel.function, frozenset(kernel.own)
         known = {THREAD.name: "%thread", THREADS.name: "%threads"}
-        given = [(kind, p.name) for p, (kind, _) in zip(f.parameters, self.parameters(f), strict=True)]
-        wanted = [(kind, name) for kind, name in given if name not in known]
+        parameters = [(kind, p.name) for p, (kind, _) in zip(f.parameters, self.parameters(f), strict=True)]
+        wanted = [(kind, name) for kind, name in parameters if name not in known]
         lines = [_ENTRY[self.target]]
         if self.target == "cpu":
             for x, (kind, name) in enumerate(wanted):
@@ -128,8 +128,8 @@ class _KernelModule(Module):
                 f"  %at{x} = add i64 %all{x}, %place",
                 f'  %"own.{name}" = getelementptr inbounds {stored}, {self.pointer} %"{name}", i64 %at{x}',
             ]
-        values = [known.get(n, f'%"own.{n}"' if n in kernel.own else f'%"{n}"') for _, n in given]
-        arguments = ", ".join(f"{kind} {v}" for (kind, _), v in zip(given, values, strict=True))
+        values = [known.get(n, f'%"own.{n}"' if n in kernel.own else f'%"{n}"') for _, n in parameters]
+        arguments = ", ".join(f"{kind} {v}" for (kind, _), v in zip(parameters, values, strict=True))
         lines.append(f'  call void @"{f.name}.body"({arguments})')
         if self.target == "cpu":
             head = f'define void @"{f.name}"(ptr %parameters, i64 %grid, i64 %width)'

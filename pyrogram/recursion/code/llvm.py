@@ -371,12 +371,12 @@ class Body:
     def _to_store(self, s: Put | AtomicAdd) -> tuple[str, str, int]:
         """A number as it is in memory, its address, and the alignment there."""
         kind, align = self.m.stored[s.array.elements]
-        given = self._value(s.value)
+        number = self._value(s.value)
         if kind == "float" and s.array.elements != "lanes":
-            given = self._new(f"fptrunc double {given} to float")
+            number = self._new(f"fptrunc double {number} to float")
         elif s.array.elements in ("int32", "byte"):
-            given = self._new(f"trunc i64 {given} to {kind}")
-        return f"{kind} {given}", f"{self.m.pointer} {self._address(s.array, s.index)}", align
+            number = self._new(f"trunc i64 {number} to {kind}")
+        return f"{kind} {number}", f"{self.m.pointer} {self._address(s.array, s.index)}", align
 
     def _store(self, name: str, value: str, kind: ValueType) -> None:
         text, known = self.m.types[kind], self.m.types[self.variables.setdefault(name, kind)]
@@ -423,23 +423,23 @@ class Body:
         """An index; where bounds are checked, a trap if it is out of them."""
         if not self.m.checked:
             return self._value(x.args[0])
-        found, low, high = map(self._value, x.args)
+        index, low, high = map(self._value, x.args)
         fits, fails = self._labels("fits", "fails")
-        above, below = self._new(f"icmp sge i64 {found}, {low}"), self._new(f"icmp slt i64 {found}, {high}")
+        above, below = self._new(f"icmp sge i64 {index}, {low}"), self._new(f"icmp slt i64 {index}, {high}")
         self._branch(self._new(f"and i1 {above}, {below}"), fits, fails)
         self._label(fails)
         self.m.declared.add("declare void @llvm.trap()")
         self.out += ["  call void @llvm.trap()", "  unreachable"]
         self._label(fits)
-        return found
+        return index
 
     def _call(self, x: Call, args: list[str]) -> str:
         kind, op = x.args[0].type, x.op
         text = self.m.types[kind]
         if kind in ("lanes", "vector") or op in ("fill", "with_lane"):
-            found = self._lanes(x, args)
-            if found:
-                return found
+            text_of_lanes = self._lanes(x, args)
+            if text_of_lanes:
+                return text_of_lanes
         if op in _COMPARE:
             return self._new(
                 f"{'icmp' if kind == 'int' else 'fcmp'} {_COMPARE[op][kind != 'int']} {text} {', '.join(args)}"
@@ -520,22 +520,22 @@ class Body:
             exponent_of_large = bias + mantissa << mantissa  # the bits of 2**mantissa
             bits = self._new(f"or {integers} {bits}, {constant(exponent_of_large)}")
             large = _all(m.element, self._float(2.0**mantissa + bias, m.bits), w)
-            found = self._new(f"fsub {v} {self._new(f'bitcast {integers} {bits} to {v}')}, {large}")
+            exponent = self._new(f"fsub {v} {self._new(f'bitcast {integers} {bits} to {v}')}, {large}")
             is_zero = self._new(f"fcmp oeq {v} {args[0]}, {zero}")
-            return self._new(f"select {mask} {is_zero}, {v} {zero}, {v} {found}")
+            return self._new(f"select {mask} {is_zero}, {v} {zero}, {v} {exponent}")
         return None
 
     def _load(self, x: Element) -> str:
         kind, align = self.m.stored[x.array.elements]
         address = self._address(x.array, x.index)
-        found = self._new(f"load {kind}, {self.m.pointer} {address}, align {align}")
+        number = self._new(f"load {kind}, {self.m.pointer} {address}, align {align}")
         if x.array.elements == "int32":
-            return self._new(f"sext i32 {found} to i64")
+            return self._new(f"sext i32 {number} to i64")
         if x.array.elements == "byte":
-            return self._new(f"zext i8 {found} to i64")
+            return self._new(f"zext i8 {number} to i64")
         if kind == "float" and x.array.elements != "lanes":
-            return self._new(f"fpext float {found} to double")
-        return found
+            return self._new(f"fpext float {number} to double")
+        return number
 
     def _address(self, array: Array, index: Expression) -> str:
         if array.name not in self.arrays:

@@ -16,15 +16,15 @@ ARCHITECTURES = ("sm_80", "sm_90")
 
 def architecture_for(major: int, minor: int) -> str | None:
     """The best one for a device of a compute capability; None for a device before all of them."""
-    found = [x for x in ARCHITECTURES if int(x[3:]) <= 10 * major + minor]
-    return found[-1] if found else None
+    targets = [x for x in ARCHITECTURES if int(x[3:]) <= 10 * major + minor]
+    return targets[-1] if targets else None
 
 
 def ptx_of(text: str, architecture: str) -> bytes:
     """PTX of a module in LLVM's assembly language."""
     machine = _machine(architecture)
-    found: str = machine.emit_assembly(objects.optimized(text, TRIPLE, machine))
-    return found.encode()
+    text_of_ptx: str = machine.emit_assembly(objects.optimized(text, TRIPLE, machine))
+    return text_of_ptx.encode()
 
 
 @functools.lru_cache

@@ -167,9 +167,9 @@ class Code:
 
     def set(self, name: str, expression: Any) -> Name:
         """Give a variable a value; it is made if there is none."""
-        given = value(expression)
-        self.body.append(Set(name, given))
-        return Name(name, given.type)
+        number = value(expression)
+        self.body.append(Set(name, number))
+        return Name(name, number.type)
 
     def let(self, expression: Any, hint: str = "t") -> Name:
         """A new variable."""

@@ -54,8 +54,8 @@ class CollapsedSweep(Sweeps):
                 self.restore()
             with code.loop("member", low, high) as x:
                 self._replace(code.let(Array("order", "int")[x]))
-        own: list[Array | Name] = [OWN, OUT, ENTROPIES, *([DRAINED] if self.weighing.listed else [])]
-        parameters = [*self.layout.parameters(), *SWEEP, *self.memory, *self.weighing.parameters, *own]
+        arrays: list[Array | Name] = [OWN, OUT, ENTROPIES, *([DRAINED] if self.weighing.listed else [])]
+        parameters = [*self.layout.parameters(), *SWEEP, *self.memory, *self.weighing.parameters, *arrays]
         return Function("collapsed_vb", parameters, code.body)
 
     def drain_tables(self) -> None:

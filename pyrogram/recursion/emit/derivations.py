@@ -60,8 +60,14 @@ def best(cells: Cells) -> Function:
             with code.when(z > -INF), code.when(z < INF):
                 row = rank * Name("batch", "int") + B
                 descent.run(row, lambda table: _find_ranked(loops, table, K, descent.push), rank)
-    own: list[Array | Name] = [K, Name("batch", "int"), Array("scores", "real"), *WAY_DOWN, *trace_parameters(layout)]
-    return Function("best", [*layout.parameters(), *SENTENCES, CELLS, *own], code.body)
+    parameters: list[Array | Name] = [
+        K,
+        Name("batch", "int"),
+        Array("scores", "real"),
+        *WAY_DOWN,
+        *trace_parameters(layout),
+    ]
+    return Function("best", [*layout.parameters(), *SENTENCES, CELLS, *parameters], code.body)
 
 
 def draw(cells: Cells) -> Function:
@@ -84,7 +90,7 @@ def draw(cells: Cells) -> Function:
             row = rank * Name("batch", "int") + B
             seed_stream(code, Name("seed", "int"), row)
             descent.run(row, choose)
-    own: list[Array | Name] = [
+    parameters: list[Array | Name] = [
         Name("draws", "int"),
         Name("batch", "int"),
         LOG_Z,
@@ -92,7 +98,7 @@ def draw(cells: Cells) -> Function:
         *WAY_DOWN,
         *trace_parameters(layout),
     ]
-    return Function("draw", [*layout.parameters(), *SENTENCES, CELLS, *own], code.body)
+    return Function("draw", [*layout.parameters(), *SENTENCES, CELLS, *parameters], code.body)
 
 
 def _ranked(
@@ -123,12 +129,12 @@ def _ranked(
         code.set(f"most.{depth}", K // product)
         with code.loop_while(r < Name(f"most.{depth}", "int")):
             ranks.append(r)
-            own = CELLS[layout.item(items[depth]) * K + r]
+            score = CELLS[layout.item(items[depth]) * K + r]
             if depth < len(items) - 1:
-                down(depth + 1, own if sofar is None else sofar + own, product * (r + 1))
+                down(depth + 1, score if sofar is None else sofar + score, product * (r + 1))
                 code.set(r.name, r + 1)
             else:
-                code.set("v", own if sofar is None else sofar + own)
+                code.set("v", score if sofar is None else sofar + score)
                 with code.when(good):
                     visit(ranks)
                     code.set(r.name, r + 1)
@@ -192,11 +198,11 @@ def choose_first(
     loops: Enumeration, table: str, test: Callable[[Term], Expression], push: Callable[[Term], None]
 ) -> None:
     """Push the first instance of the item at hand that passes a test."""
-    code, found = loops.code, Name("found", "bool")
+    code, is_found = loops.code, Name("found", "bool")
     code.set("found", value(False))
 
     def visit(term: Term) -> None:
-        with code.when(negated(found)), code.when(test(term)):
+        with code.when(negated(is_found)), code.when(test(term)):
             code.set("found", value(True))
             push(term)
 
@@ -225,7 +231,7 @@ def choose_in_proportion(
 
 def _find_ranked(loops: Enumeration, table: str, K: Name, push: Callable[[Term, Sequence[Expression]], None]) -> None:
     """Find the instance that the wanted entry of the item's list comes from, and push what it is made of."""
-    layout, code, found = loops.layout, loops.code, Name("found", "bool")
+    layout, code, is_found = loops.layout, loops.code, Name("found", "bool")
     wanted = Name(f"{FURTHER}.0", "int")
     code.set("found", value(False))
     start = code.set("first", layout.item(loops.item_here(table)) * K)
@@ -236,7 +242,7 @@ def _find_ranked(loops: Enumeration, table: str, K: Name, push: Callable[[Term, 
         code.set("ties", Name("ties", "int") - 1)
 
     def visit(term: Term, ranks: list[Expression]) -> None:
-        with code.when(negated(found)), code.when(equal(Name("v", "real"), Name("target", "real"))):
+        with code.when(negated(is_found)), code.when(equal(Name("v", "real"), Name("target", "real"))):
             with code.when(equal(Name("ties", "int"), 0)):
                 code.set("found", value(True))
                 push(term, list(ranks))
@@ -244,7 +250,7 @@ def _find_ranked(loops: Enumeration, table: str, K: Name, push: Callable[[Term, 
                 code.set("ties", Name("ties", "int") - 1)
 
     def ranked(term: Term) -> None:
-        with code.when(negated(found)):
+        with code.when(negated(is_found)):
             _ranked(layout, code, term, Name("target", "real"), lambda ranks: visit(term, ranks), ties=True)
 
     loops.instances_here(table, ranked)

@@ -82,10 +82,10 @@ class Descents(Blocks):
             index = grid.index({})
             v = self._number(index) if grid.numbers is None else grid.numbers[index]
             total = v if total is None else self.plain.times(total, v)
-        found = value(0.0 if self.in_logs else 1.0) if total is None else total
+        amount = value(0.0 if self.in_logs else 1.0) if total is None else total
         if self.in_logs:
-            return found
-        amount, sums = code.set("amount", found), self.sums_of(self.pairs)
+            return amount
+        amount, sums = code.set("amount", amount), self.sums_of(self.pairs)
         with code.when(MARKED > 0), code.apart(amount.name):
             head = next(h.ref for _, h, t in self.elements.cells.terms if t is term)
             item = tables.item(head).index({}) if head.positions else None
@@ -119,12 +119,12 @@ class IndependentDraws(Draws):
                 seed_stream(code, Name("seed", "int"), row)
                 self.descend(row)
             self.restore()
-        own: list[Array | Name] = [
+        parameters: list[Array | Name] = [
             Name("draws", "int"),
             Name("seed", "int"),
             LOG_Z,
         ]
-        return Function("draw", [*self.parameters(), *own], code.body)
+        return Function("draw", [*self.parameters(), *parameters], code.body)
 
 
 class BestDerivation(Descents):

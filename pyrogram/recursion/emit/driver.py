@@ -175,10 +175,10 @@ class Blocks:
     @property
     def factor_counts(self) -> FactorCounts:
         """The products of which the chart is made."""
-        found: dict[bool, set[tuple[int, int]]] = {True: set(), False: set()}
+        factors: dict[bool, set[tuple[int, int]]] = {True: set(), False: set()}
         for cell, _, term in self.elements.cells.terms:
-            found[cell.kind == "goal"].add(items_and_weights(term.all_factors))
-        return FactorCounts(frozenset(found[True]), frozenset(found[False]))
+            factors[cell.kind == "goal"].add(items_and_weights(term.all_factors))
+        return FactorCounts(frozenset(factors[True]), frozenset(factors[False]))
 
     @contextmanager
     def blocks(self) -> Iterator[None]:
@@ -254,14 +254,14 @@ class Blocks:
 
     def logs_of_means(self) -> dict[str, Expression]:
         """Of these tables the logarithms of their means to base 2."""
-        code, tables, found = self.code, self.elements.tables, dict[str, Expression]()
+        code, tables, logs = self.code, self.elements.tables, dict[str, Expression]()
         for table in dict.fromkeys(w.table for w in tables.numbers):
             total, count = fill(0.0), value(0)
             for w in (w for w in tables.numbers if w.table == table):
                 sizes = [self.elements.layout.size(size) for size in tables.sizes(w)]
                 total, count = total + Name(f"sum.{w.name}", "lanes"), count + math.prod(sizes, start=value(1))
-            found[table] = log2_of(code, code.let(total * (fill(1.0) / fill(real(count)))), self.range.bits)
-        return found
+            logs[table] = log2_of(code, code.let(total * (fill(1.0) / fill(real(count)))), self.range.bits)
+        return logs
 
     def restore(self) -> None:
         """Forget the numbers of a block that are infinite or none, for they are not zero when empty sums meet them.
@@ -303,9 +303,9 @@ class Blocks:
         """Log Z of a lane after the inside pass: the same for any powers of two."""
         code = self.code
         z, e, gauge = (MEMORY[Name(name, "int")] for name in ("z", "z.exponent", "gauge"))
-        own = code.let(self._within(exponent_of(z * fill(math.sqrt(2.0))), 1))
-        m = code.let(z * power_of_two(fill(0.0) - own))
-        return log(lane(m, x)) + lane(own + e - gauge, x) * math.log(2.0)
+        exponent = code.let(self._within(exponent_of(z * fill(math.sqrt(2.0))), 1))
+        m = code.let(z * power_of_two(fill(0.0) - exponent))
+        return log(lane(m, x)) + lane(exponent + e - gauge, x) * math.log(2.0)
 
     @staticmethod
     def fits(log_z: Expression) -> Expression:

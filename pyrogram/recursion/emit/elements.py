@@ -78,10 +78,10 @@ class Elements:
 
     def given(self, ref: Ref, in_logs: bool) -> Expression:
         """An element of a table of weights, where its axes are in variables; or a product of several."""
-        found, *others = (self.layout.value(f) for f in self.products.of(by_axes(ref)))
+        weight, *others = (self.layout.value(f) for f in self.products.of(by_axes(ref)))
         for x in others:
-            found = found + x if in_logs else found * x
-        return found
+            weight = weight + x if in_logs else weight * x
+        return weight
 
     def drain(self, w: WeightCells, region: Region, lane: Expression, scale: Expression | None, part: bool) -> None:
         """Add the posteriors of a region, in a lane, to the output, times a scale.
@@ -89,23 +89,23 @@ class Elements:
         :param part: whether the output has a table for each part of the sentences.
         """
         code = self.code
-        parts = self.products.of(by_axes(region.ref))
+        factors = self.products.of(by_axes(region.ref))
         symbols = any(isinstance(x, Variable) for x in region.ref.symbols)
         *outer, last = (*region.loops, None) if symbols or not region.loops else region.loops
-        inner = [f for f in parts if last is None or last.name in names_in(f)]
+        inner = [f for f in factors if last is None or last.name in names_in(f)]
         with ExitStack() as stack:
             stack.enter_context(self.loops(replace(region, loops=tuple(x for x in outer if x is not None)), None))
-            totals = [code.set(f"drained.{x}", 0.0) for x, f in enumerate(parts) if f not in inner]
+            totals = [code.set(f"drained.{x}", 0.0) for x, f in enumerate(factors) if f not in inner]
             with ExitStack() as innermost:
                 if last is not None:
                     innermost.enter_context(self.loops(replace(region, loops=(last,)), None))
-                found: Expression = code.let(NUMBERS[self.place(w, region, adjoint=True) * self.lanes + lane])
-                found = found if scale is None else code.let(found * scale)
+                posterior: Expression = code.let(NUMBERS[self.place(w, region, adjoint=True) * self.lanes + lane])
+                posterior = posterior if scale is None else code.let(posterior * scale)
                 for f in inner:
-                    self.add(f, found, part)
+                    self.add(f, posterior, part)
                 for total in totals:
-                    code.set(total.name, total + found)
-            for f, total in zip((f for f in parts if f not in inner), totals, strict=True):
+                    code.set(total.name, total + posterior)
+            for f, total in zip((f for f in factors if f not in inner), totals, strict=True):
                 self.add(f, total, part)
 
     def add(self, f: Ref, number: Expression, part: bool) -> None:
@@ -259,9 +259,9 @@ class Elements:
                 continue
             low, high, covered = code.set("rest.low", end), code.set("rest.high", first), code.set("rest.covered", 0)
             for region in regions:  # no two meet
-                (own,) = (loop for loop in region.loops if loop.name == last.name)
-                outer = replace(region, loops=tuple(loop for loop in region.loops if loop is not own))
-                begin, over = code.let(self._low(own)), code.let(self._high(own) + 1)
+                (along,) = (loop for loop in region.loops if loop.name == last.name)
+                outer = replace(region, loops=tuple(loop for loop in region.loops if loop is not along))
+                begin, over = code.let(self._low(along)), code.let(self._high(along) + 1)
                 with code.when(self._holds(outer) & (begin < over)):
                     code.set(low.name, least(low, begin))
                     code.set(high.name, greatest(high, over))

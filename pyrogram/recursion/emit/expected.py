@@ -44,9 +44,9 @@ def most_expected(cells: Cells) -> Function:
             _fill(loops)
             code.put(Array("scores", "real"), B, GAINS[top])
             descent.run(B, choose)
-    own: list[Array | Name] = [GIVEN, GAINS, Array("scores", "real"), *WAY_DOWN, *trace_parameters(layout)]
+    parameters: list[Array | Name] = [GIVEN, GAINS, Array("scores", "real"), *WAY_DOWN, *trace_parameters(layout)]
     worth = [p for w in layout.weights for p in w.parameters("worth", "element", "b")]
-    return Function("most_expected", [*layout.parameters(), *SENTENCES, CELLS, *own, *worth], code.body)
+    return Function("most_expected", [*layout.parameters(), *SENTENCES, CELLS, *parameters, *worth], code.body)
 
 
 def _fill(loops: Enumeration) -> None:

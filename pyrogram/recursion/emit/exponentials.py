@@ -139,5 +139,5 @@ def exp_of_lanes(code: Code, x: Expression, dtype: str) -> Expression:
     lowest, highest = (-708.0, 709.0) if double else (-87.0, 88.0)
     k, total = reduced_exp(code, x, dtype)
     inside = code.let(least(greatest(k, one(-1022.0 if double else -126.0)), one(1023.0 if double else 127.0)))
-    found = code.let(total * power_of_two(inside))
-    return select(x < one(lowest), one(0.0), select(x > one(highest), one(math.inf), found))
+    power = code.let(total * power_of_two(inside))
+    return select(x < one(lowest), one(0.0), select(x > one(highest), one(math.inf), power))

@@ -54,9 +54,9 @@ def rules_of_words(cells: Cells) -> frozenset[int] | None:
     """
     spans = sorted({h.ref.table for c in cells.of("span") for h in c.heads})
     for values in itertools.product((1, 0), repeat=len(spans)):
-        found = _bringing(cells, dict(zip(spans, values, strict=True)))
-        if found is not None:
-            return found
+        bringing = _bringing(cells, dict(zip(spans, values, strict=True)))
+        if bringing is not None:
+            return bringing
     return None
 
 
@@ -64,23 +64,23 @@ def _bringing(cells: Cells, offsets: dict[str, int]) -> frozenset[int] | None:
     """
     :param offsets: a, by item.
     """
-    found, first = set(), Position("", 1)
+    terms, first = set(), Position("", 1)
     for cell, head, term in cells.terms:
-        given = constraints(term.rule, cells.first, cells.domains)
-        assert given is not None
-        bounds = Bounds([*term.rule.positions, "i", "j"], given)
+        bounds_of_rule = constraints(term.rule, cells.first, cells.domains)
+        assert bounds_of_rule is not None
+        bounds = Bounds([*term.rule.positions, "i", "j"], bounds_of_rule)
         if cell.kind == "span":
             start, end = Position("i", offsets[head.ref.table]), Position("j")
         else:
             start, end = first, Position("n" if cell.kind == "goal" else "j")
-        parts = [_words_of(f, first, offsets) for f in term.rule.items]
-        parts = [(low, high) for low, high in parts if not bounds.equal(high + 1, low)]
-        if _follow(bounds, start, end, parts):
+        spans = [_words_of(f, first, offsets) for f in term.rule.items]
+        spans = [(low, high) for low, high in spans if not bounds.equal(high + 1, low)]
+        if _follow(bounds, start, end, spans):
             continue
-        if not _follow(bounds, start, end - 1, parts):
+        if not _follow(bounds, start, end - 1, spans):
             return None
-        found.add(id(term))
-    return frozenset(found)
+        terms.add(id(term))
+    return frozenset(terms)
 
 
 def _words_of(ref: Ref, first: Position, offsets: dict[str, int]) -> tuple[Position, Position]:
@@ -90,13 +90,13 @@ def _words_of(ref: Ref, first: Position, offsets: dict[str, int]) -> tuple[Posit
     return first, ref.positions[0] if ref.positions else ZERO
 
 
-def _follow(bounds: Bounds, start: Position, end: Position, parts: Sequence[tuple[Position, Position]]) -> bool:
+def _follow(bounds: Bounds, start: Position, end: Position, spans: Sequence[tuple[Position, Position]]) -> bool:
     """Whether intervals, in some order, follow one another from start to end."""
-    if not parts:
+    if not spans:
         return bounds.equal(start, end + 1)
-    for x, (low, high) in enumerate(parts):
+    for x, (low, high) in enumerate(spans):
         if bounds.equal(low, start):
-            return _follow(bounds, high + 1, end, [*parts[:x], *parts[x + 1 :]])
+            return _follow(bounds, high + 1, end, [*spans[:x], *spans[x + 1 :]])
     return False
 
 
@@ -162,11 +162,11 @@ def _positional(recursion: Recursion) -> set[Size]:
 def _multiplicity(recursion: Recursion, rule: Rule) -> Counter[str]:
     """For how many rules it stands that make one item, as powers of sizes."""
     head = [x for x in rule.head.symbols if isinstance(x, Variable)]
-    found = Counter(v.size for v in rule.variables if v not in head)
+    summed = Counter(v.size for v in rule.variables if v not in head)
     pairs = zip(rule.head.symbols, recursion.tables[rule.head.table].sizes, strict=True)
-    found.subtract(size for x, size in pairs if isinstance(x, Entry))
+    summed.subtract(size for x, size in pairs if isinstance(x, Entry))
     there = _positional(recursion)
-    return Counter({size: power for size, power in found.items() if isinstance(size, str) and size not in there})
+    return Counter({size: power for size, power in summed.items() if isinstance(size, str) and size not in there})
 
 
 def _uses(recursion: Recursion, n: int, names: Sequence[str]) -> tuple[float, dict[str, float]] | None:

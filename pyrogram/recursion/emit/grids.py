@@ -48,8 +48,8 @@ class Grid:
     @property
     def variables(self) -> tuple[Variable, ...]:
         """Those of its symbols, each once."""
-        found = [x.row if isinstance(x, Entry) else x for x in self.symbols]
-        return tuple(dict.fromkeys(x for x in found if isinstance(x, Variable)))
+        symbols = [x.row if isinstance(x, Entry) else x for x in self.symbols]
+        return tuple(dict.fromkeys(x for x in symbols if isinstance(x, Variable)))
 
     @property
     def rows(self) -> set[Variable]:
@@ -65,13 +65,13 @@ class Grid:
         """The number of a cell, some steps from the indices at hand."""
         return self._index(self.start, steps)
 
-    def _index(self, found: Expression, steps: Mapping[str, int]) -> Expression:
+    def _index(self, index: Expression, steps: Mapping[str, int]) -> Expression:
         if self.positions:
             first, *others = (within(place(p, steps), 0, PITCH) for p in self.positions)
-            found = found + functools.reduce(lambda index, x: index * PITCH + x, others, first) * self.block
+            index = index + functools.reduce(lambda total, x: total * PITCH + x, others, first) * self.block
         for x, stride in zip(self.symbols, self.strides, strict=True):
-            found = found + _symbol(x, steps) * stride
-        return found
+            index = index + _symbol(x, steps) * stride
+        return index
 
     def index_of(self, steps: Mapping[str, int]) -> Expression:
         """The number of the item whose adjoint is in such a cell."""

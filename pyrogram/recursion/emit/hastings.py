@@ -49,24 +49,24 @@ class HastingsSweep(Sweeps, Draws):
 
     def function(self) -> Function:
         code, order = self.code, Array("order", "int")
-        self.made = Replacements(code, self.tied)
+        self.replacements = Replacements(code, self.tied)
         self.elements.tables.place(code)
         place_chains(self.layout, code)
         for low, high in self.batches():
-            self.made.add_all(low, high, -1.0)
+            self.replacements.add_all(low, high, -1.0)
             for begin in self.blocks_of(low, high):
                 self._propose(begin - low)
-            self.made.add_all(low, high, 1.0)
+            self.replacements.add_all(low, high, 1.0)
             with code.loop("member", 0, high - low) as k:
                 b = code.set("b", order[low + k])
                 with code.when(self.fits(LOG_Z[b])):
-                    self.made.decide(b, k)
-        own: list[Array | Name] = [
+                    self.replacements.decide(b, k)
+        of_sampler: list[Array | Name] = [
             *(*WAY_DOWN, *REPLACEMENTS, *([ENTRIES, EVENTS] if self.tied else []), Name("seed", "int")),
             *trace_parameters(self.layout, "positions"),
             *([SLOTS] if self.weighing.listed else []),
         ]
-        parameters = [*self.layout.parameters(), *SWEEP, *self.memory, *self.weighing.parameters, *own]
+        parameters = [*self.layout.parameters(), *SWEEP, *self.memory, *self.weighing.parameters, *of_sampler]
         return Function("hastings", parameters, code.body)
 
     def _propose(self, first: Expression) -> None:
@@ -93,9 +93,9 @@ class HastingsSweep(Sweeps, Draws):
                 code.set("t", Name("t", "int") + 1)
         self.restore()
 
-    def put_number(self, place: Expression, number: Expression, own: Expression) -> None:
-        super().put_number(place, number, own)
-        self.code.put(SLOTS, place, own)
+    def put_number(self, place: Expression, number: Expression, rank: Expression) -> None:
+        super().put_number(place, number, rank)
+        self.code.put(SLOTS, place, rank)
 
     def write(self, f: Ref) -> None:
         write_weight(self.layout, self.code, f)
@@ -116,17 +116,17 @@ class HastingsSweep(Sweeps, Draws):
 
         The one that was drawn is then a row of events of the corpus.
         """
-        code, made = self.code, self.made
-        made.start("q")
+        code, replacements = self.code, self.replacements
+        replacements.start("q")
         with code.loop("x", 0, Name("trace_length", "int")) as x:
             place = code.let(k * WIDTH + x)
             at: Expression = PROPOSED[place]
             at = SLOTS[Name("first", "int") + at] if self.weighing.listed else at
             drawn = code.let((EVENTS if self.tied else PLACES)[Name("sentence", "int") + at])
-            made.multiply("q", made.share(drawn, code.let(MULTINOMIALS[drawn])))
+            replacements.multiply("q", replacements.share(drawn, code.let(MULTINOMIALS[drawn])))
             code.put(PROPOSED, place, drawn)
-        new = code.let(made.log("q"))
-        made.start("q")
-        with made.events(ROWS, b) as e:
-            made.multiply("q", made.share(e, code.let(MULTINOMIALS[e])))
-        return code.let(POWER * (new - made.log("q")))
+        new = code.let(replacements.log("q"))
+        replacements.start("q")
+        with replacements.events(ROWS, b) as e:
+            replacements.multiply("q", replacements.share(e, code.let(MULTINOMIALS[e])))
+        return code.let(POWER * (new - replacements.log("q")))

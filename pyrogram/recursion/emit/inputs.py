@@ -63,25 +63,25 @@ class Inputs:
     def shapes(self) -> tuple[object, ...]:
         """All that :meth:`strides` depends on, and the checks of weights, besides the greatest length."""
         tables = [*self.weights.items(), *self.words.items()]
-        parts = [x for name, t in tables for x in (name, t.shape, t.strides, t.dtype.char)]
-        return len(self.lengths), *parts, *self.sizes.items()
+        shapes = [x for name, t in tables for x in (name, t.shape, t.strides, t.dtype.char)]
+        return len(self.lengths), *shapes, *self.sizes.items()
 
     def strides(self) -> dict[str, int]:
         """The parameters of compiled code that are no arrays."""
-        found: dict[str, int] = {"pitch": self.pitch}
-        found |= {f"size.{name}": size for name, size in self.sizes.items()}
-        found |= {f"words.{name}.b": words.shape[1] for name, words in self.words.items()}
+        values: dict[str, int] = {"pitch": self.pitch}
+        values |= {f"size.{name}": size for name, size in self.sizes.items()}
+        values |= {f"words.{name}.b": words.shape[1] for name, words in self.words.items()}
         for name, table in self.weights.items():
-            found |= strided(f"weight.{name}", table, ("b", *range(table.ndim - 1)))
-        return found
+            values |= strided(f"weight.{name}", table, ("b", *range(table.ndim - 1)))
+        return values
 
     def arrays(self) -> dict[str, Numbers]:
         """The parameters that are arrays."""
-        found = {"lengths": _int64(self.lengths)}
-        found |= {f"list.{name}": _int64(column) for name, column in self.lists.items()}
-        found |= {f"words.{name}": _int64(words) for name, words in self.words.items()}
-        found |= {f"weight.{name}": table for name, table in self.weights.items()}
-        return found
+        arrays = {"lengths": _int64(self.lengths)}
+        arrays |= {f"list.{name}": _int64(column) for name, column in self.lists.items()}
+        arrays |= {f"words.{name}": _int64(words) for name, words in self.words.items()}
+        arrays |= {f"weight.{name}": table for name, table in self.weights.items()}
+        return arrays
 
 
 def strided(name: str, table: Numbers, axes: Sequence[object]) -> dict[str, int]:

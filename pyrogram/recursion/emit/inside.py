@@ -165,12 +165,12 @@ class Inside(Pass):
             for refs, x in step.terms:
                 factors = [*self.factors(refs), *([] if x is None else [Held(f"S{x.number}.{c}")])]
                 total = self.sums.products([steps], factors, total, known)
-            found = numbers.let(total[0] if total else numbers.zero)
+            item = numbers.let(total[0] if total else numbers.zero)
             for grid in self.tables.items(step.ref):
-                numbers.put(grid.index(steps), found)
-                known[grid.key(steps)] = found
+                numbers.put(grid.index(steps), item)
+                known[grid.key(steps)] = item
             if self.in_range:
-                ITEM.include(self.code, numbers.value(found))
+                ITEM.include(self.code, numbers.value(item))
 
     # ------------------------------------------------------------------ cells
 
@@ -227,8 +227,8 @@ class Inside(Pass):
                     for term in head.terms:
                         if head.ref.table == self.cells.goal:
                             self._goal_term(c, term)
-            found = numbers.select(here > fill(0.0), numbers.get("goal.value"), numbers.get("z.sum"))
-            numbers.set("z.sum", found)
+            z = numbers.select(here > fill(0.0), numbers.get("goal.value"), numbers.get("z.sum"))
+            numbers.set("z.sum", z)
         numbers.put_z(numbers.get("z.sum"))
 
     def _goal_term(self, cell: CellClass, term: Term) -> None:

@@ -127,10 +127,10 @@ class Enumeration:
     def _extreme(
         self, limits: tuple[Position, ...], choose: Callable[[Expression, Expression], Expression]
     ) -> Expression:
-        found = self.layout.position(limits[0])
+        position = self.layout.position(limits[0])
         for x in limits[1:]:
-            found = choose(found, self.layout.position(x))
-        return found
+            position = choose(position, self.layout.position(x))
+        return position
 
     # ------------------------------------------------------------------ from an item to its head
 

@@ -74,11 +74,11 @@ class Layout:
     def weights(self) -> list[WeightTable]:
         cells = self.cells
         last = last_read([term.rule for _, _, term in cells.terms], cells.first, cells.domains)
-        found = []
+        tables = []
         for name, table in cells.recursion.tables.items():
             if not table.is_item and name in cells.arity:
-                found.append(WeightTable(name, last.get(name, (0,) * cells.arity[name]), table.sizes))
-        return found
+                tables.append(WeightTable(name, last.get(name, (0,) * cells.arity[name]), table.sizes))
+        return tables
 
     @cached_property
     def events(self) -> list[WeightTable]:
@@ -102,15 +102,15 @@ class Layout:
     @cached_property
     def sizes(self) -> list[str]:
         """Names of sizes that are given with the weights."""
-        found = {s for sizes in self.cells.sizes.values() for s in sizes if isinstance(s, str)}
+        names = {s for sizes in self.cells.sizes.values() for s in sizes if isinstance(s, str)}
         for x in self._symbols():
             row = x.row if isinstance(x, Entry) else x
             if isinstance(row, Variable) and isinstance(row.size, str):
-                found.add(row.size)
+                names.add(row.size)
         for ref in self._refs():  # axes that only columns are indices of
-            given = zip(ref.symbols, self.cells.recursion.tables[ref.table].sizes, strict=True)
-            found |= {s for x, s in given if isinstance(x, Entry) and isinstance(s, str)}
-        return sorted(found)
+            symbols = zip(ref.symbols, self.cells.recursion.tables[ref.table].sizes, strict=True)
+            names |= {s for x, s in symbols if isinstance(x, Entry) and isinstance(s, str)}
+        return sorted(names)
 
     def word_axes(self, name: str) -> set[int]:
         """Which symbols of a table of weights are words in some rule."""
@@ -121,12 +121,12 @@ class Layout:
 
     def parameters(self) -> list[Array | Name]:
         """Those that all functions have, before their own."""
-        found: list[Array | Name] = [Name("pitch", "int")]
-        found += [Name(f"size.{s}", "int") for s in self.sizes]
-        found += [Array(f"list.{x}", "int") for x in self.lists]
+        parameters: list[Array | Name] = [Name("pitch", "int")]
+        parameters += [Name(f"size.{s}", "int") for s in self.sizes]
+        parameters += [Array(f"list.{x}", "int") for x in self.lists]
         for name in self.words:
-            found += [Array(f"words.{name}", "int"), Name(f"words.{name}.b", "int")]
-        return [*found, *(p for w in self.weights for p in w.parameters("weight", "weight", "b"))]
+            parameters += [Array(f"words.{name}", "int"), Name(f"words.{name}.b", "int")]
+        return [*parameters, *(p for w in self.weights for p in w.parameters("weight", "weight", "b"))]
 
     def enter(self, code: Code, lane: Expression) -> None:
         """Set variables that depend on the sentence ``b``, which is in a lane; here there are none."""

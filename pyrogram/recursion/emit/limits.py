@@ -96,9 +96,9 @@ def set_limits(code: Code, counts: FactorCounts, range: Range, bits: Expression)
     def rest(weights: int, share: float = 1.0) -> Expression:
         return fill(share * range.bits) - bits * fill(float(weights))
 
-    def least_of(found: list[Expression]) -> Name:
+    def least_of(exponents: list[Expression]) -> Name:
         most = fill(range.bits)
-        return code.let(least(greatest(functools.reduce(least, found), fill(0.0) - most), most))
+        return code.let(least(greatest(functools.reduce(least, exponents), fill(0.0) - most), most))
 
     whole = counts.whole | {(max(0, items - 1), weights) for items, weights in counts.goal}
     of_items = [rest(weights) * fill(1.0 / max(1, items)) for items, weights in sorted(whole)]

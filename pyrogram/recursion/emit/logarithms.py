@@ -53,8 +53,8 @@ def gather(numbers: Array, places: Array, first: Expression, start: Expression |
 
     :param start: what the places count from; None: the first number.
     """
-    found = vector_of(0.0)
+    vector = vector_of(0.0)
     for lane in range(VECTOR):
         place: Expression = places[first + lane]
-        found = with_lane(found, lane, numbers[place if start is None else start + place])
-    return found
+        vector = with_lane(vector, lane, numbers[place if start is None else start + place])
+    return vector

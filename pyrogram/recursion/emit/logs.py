@@ -41,8 +41,8 @@ def log_counts(cells: Cells) -> Function:
         with code.when(Name("with_counts", "int") > 0), code.when(z > -INF), code.when(z < INF):
             posteriors(layout, code, Array("scale", "real")[B], lambda f, share: _count(layout, code, f, share))
     outputs = [p for w in layout.weights for p in w.parameters("out", "element", "part", "b")]
-    own: list[Array | Name] = [LOG_Z, Name("with_counts", "int"), Array("scale", "real"), GIVEN]
-    return Function("log_counts", [*layout.parameters(), *SENTENCES, CELLS, *own, *outputs], code.body)
+    parameters: list[Array | Name] = [LOG_Z, Name("with_counts", "int"), Array("scale", "real"), GIVEN]
+    return Function("log_counts", [*layout.parameters(), *SENTENCES, CELLS, *parameters, *outputs], code.body)
 
 
 def inside(layout: Layout, code: Code) -> None:

@@ -118,8 +118,8 @@ class Numbers:
 
     def value(self, x: Number) -> Expression:
         """The number as a plain one, which it is within its range."""
-        found: Expression = x
-        return found
+        plain: Expression = x
+        return plain
 
     def is_zero(self, x: Number) -> Expression:
         """The lanes in which it is zero."""
@@ -259,9 +259,9 @@ class PairNumbers(Numbers):
     def normal(self, x: Pair) -> Pair:
         """The same number with 1 <= m < 2."""
         m = self.code.let(x.m)
-        own = self.code.let(exponent_of(m))
-        e = select(equal(m, fill(0.0)), fill(self.range.lowest), own + x.e)
-        return self.let(Pair(scaled(m, fill(0.0) - own), e))
+        exponent = self.code.let(exponent_of(m))
+        e = select(equal(m, fill(0.0)), fill(self.range.lowest), exponent + x.e)
+        return self.let(Pair(scaled(m, fill(0.0) - exponent), e))
 
     def is_zero(self, x: Pair) -> Expression:
         return equal(x.m, fill(0.0))
@@ -293,8 +293,8 @@ class PairNumbers(Numbers):
         return Pair(select(e > fill(self.range.lowest), MANTISSAS[cell], fill(0.0)), e)
 
     def put_posterior(self, cell: Expression, weight: Pair, count: Pair) -> None:
-        found = self.value(self.normal(self.times(weight, count)))
-        self.code.put(MEMORY, cell, select(self.is_zero(count), fill(0.0), found))
+        posterior = self.value(self.normal(self.times(weight, count)))
+        self.code.put(MEMORY, cell, select(self.is_zero(count), fill(0.0), posterior))
 
     def let(self, x: Pair) -> Pair:
         return replace(x, m=self.code.let(x.m), e=self.code.let(x.e))

@@ -92,12 +92,12 @@ class Outside(Pass):
 
         :param others: how many factors follow that have no adjoints.
         """
-        found, count = [], len(refs) + others
+        targets, count = [], len(refs) + others
         for x, f in enumerate(refs):
             if self._is_opened(f):
                 weight = None if f.is_item or weight_cells(f) not in self.tables.unique else self.tables.factor(f)
-                found.append(Target(self.tables.target(f), tuple(y for y in range(count) if y != x), weight))
-        return found
+                targets.append(Target(self.tables.target(f), tuple(y for y in range(count) if y != x), weight))
+        return targets
 
     def _open_cell(self, plan: Plan, steps: Steps, known: Known) -> None:
         """From the adjoints of a cell to those of its sums, and of the factors that are in no common range.
@@ -113,8 +113,8 @@ class Outside(Pass):
                 for refs in [*reversed(step.ends), *([plan.core_at_end(step)] if c else [])]:
                     sums.spread([steps], [([adjoint], self.factors(refs), self._targets(refs))], known)
                 continue
-            parts = [sums.total(grid, steps) for grid in self.tables.items(step.ref, adjoint=True)]
-            numbers.set("g", numbers.bounded(functools.reduce(numbers.plus, parts)))
+            adjoints = [sums.total(grid, steps) for grid in self.tables.items(step.ref, adjoint=True)]
+            numbers.set("g", numbers.bounded(functools.reduce(numbers.plus, adjoints)))
             g = Held("g", adjoint=True)
             for refs, x in reversed(step.terms):
                 outer = self.factors(refs)
@@ -162,8 +162,8 @@ class Outside(Pass):
         """The adjoint of an item of all places into the first."""
         first, *others = self.tables.items(ref, adjoint=True)
         for other in others:  # of a table of a plan, without symbols
-            parts = [self.sums.total(grid, {}) for grid in (first, other)]
-            self.sums.put(first, {}, self.sums.numbers.plus(*parts))
+            adjoints = [self.sums.total(grid, {}) for grid in (first, other)]
+            self.sums.put(first, {}, self.sums.numbers.plus(*adjoints))
 
     def _bound(self, adjoint: Grid, known: Sequence[Variable] = ()) -> None:
         """Adjoints of what is zero can be of any size: they matter to nobody, and must not become infinite."""
@@ -192,12 +192,12 @@ class Outside(Pass):
             if self._is_opened(f):
                 self.sums.contract(self.tables.target(f), [adjoint, *outer[:x], *outer[x + 1 :]], known=rows)
 
-    def _open_sum(self, cell: CellClass, head: Head, term: Term, parts: Sequence[Factor]) -> None:
+    def _open_sum(self, cell: CellClass, head: Head, term: Term, factors: Sequence[Factor]) -> None:
         """From the adjoint of a term to those of the factors of its inner sum."""
         assert term.inner is not None
         adjoint = self._of_sum(cell, head, term)
-        if adjoint != parts[0] or len(parts) > 1:
-            self.sums.contract(adjoint, parts, add=False)
+        if adjoint != factors[0] or len(factors) > 1:
+            self.sums.contract(adjoint, factors, add=False)
         inner, targets = self.factors(term.inner.factors), self._targets(term.inner.factors)
         if term.inner.loops:
             self.sums.push(adjoint, inner, targets, term.inner.loops)
@@ -260,8 +260,8 @@ class Outside(Pass):
         inner = self.factors(term.inner.factors)
         for x, f in enumerate(term.inner.factors):
             if self._is_late_count(f):
-                parts = [self._of_sum(cell, head, term), *inner[:x], *inner[x + 1 :]]
-                self.sums.contract(self.tables.target(f), parts, [*loops, *term.inner.loops])
+                factors = [self._of_sum(cell, head, term), *inner[:x], *inner[x + 1 :]]
+                self.sums.contract(self.tables.target(f), factors, [*loops, *term.inner.loops])
 
     # ------------------------------------------------------------------ posteriors
 

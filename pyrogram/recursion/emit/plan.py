@@ -98,15 +98,15 @@ def plan_of(cells: Cells, cell: CellClass) -> Plan | None:
 
     Nor have spans one that read points: a point comes after all spans of its column, and a plan does several columns.
     """
-    parts = [f for c in cells.of("span") for h in c.heads for t in h.terms for f in t.rule.items]
-    if any(len(f.positions) < 2 for f in parts):
+    items = [f for c in cells.of("span") for h in c.heads for t in h.terms for f in t.rule.items]
+    if any(len(f.positions) < 2 for f in items):
         return None
     inners = [t.inner for h in cell.heads for t in h.terms if t.inner]
     simple = not any(cells.sizes[h.ref.table] for h in cell.heads)
     simple = simple and not any(t.guard or t.all_symbols for h in cell.heads for t in h.terms)
     if not simple or not all(map(_is_over_k, inners)) or not _has_common_range(cell):
         return None
-    made, found = Plan(), dict[str, tuple[CellSum, Inner]]()
+    plan, sums = Plan(), dict[str, tuple[CellSum, Inner]]()
     aligned = iter(_aligned(cell))
     for head in cell.heads:
         terms: list[tuple[tuple[Ref, ...], CellSum | None]] = []
@@ -114,17 +114,17 @@ def plan_of(cells: Cells, cell: CellClass) -> Plan | None:
             shared = None
             if term.inner is not None:
                 inner = next(aligned)
-                if str(inner) not in found:
+                if str(inner) not in sums:
                     # What all columns share is multiplied first.
-                    shared = CellSum(len(found), tuple(sorted(inner.factors, key=lambda f: "j" in names_in(f))))
-                    found[str(inner)] = shared, inner
-                    made.steps.append(shared)
-                shared = found[str(inner)][0]
+                    shared = CellSum(len(sums), tuple(sorted(inner.factors, key=lambda f: "j" in names_in(f))))
+                    sums[str(inner)] = shared, inner
+                    plan.steps.append(shared)
+                shared = sums[str(inner)][0]
             terms.append((term.factors, shared))
-        made.steps.append(PlannedHead(head.ref, terms))
-    if found:
-        _split(made, cell, list(found.values()))
-    return made
+        plan.steps.append(PlannedHead(head.ref, terms))
+    if sums:
+        _split(plan, cell, list(sums.values()))
+    return plan
 
 
 def _is_over_k(inner: Inner) -> bool:
@@ -160,8 +160,8 @@ def _over_k(inner: Inner, shift: int) -> Inner:
     """The sum with k - shift for its position."""
     (loop,) = inner.loops
     factors = tuple(renamed(f, {loop.name: K - shift}) for f in inner.factors)
-    made = replace(loop, name="k", low=(loop.low[0] + shift,), high=(loop.high[0] + shift,))
-    return replace(inner, loops=(made,), factors=factors)
+    over_k = replace(loop, name="k", low=(loop.low[0] + shift,), high=(loop.high[0] + shift,))
+    return replace(inner, loops=(over_k,), factors=factors)
 
 
 def _own_range(cell: CellClass, inner: Inner) -> tuple[Position, Position]:
@@ -183,10 +183,10 @@ def _is_here(cell: CellClass, f: Ref, name: str, k: Position) -> bool:
     return f.is_item and renamed(f, {name: k}).positions == cell.positions
 
 
-def _split(made: Plan, cell: CellClass, found: list[tuple[CellSum, Inner]]) -> None:
-    first, last = _common_range(cell, [inner for _, inner in found])
-    made.range = Loop("k", (first,), (last,))
-    for shared, inner in found:
+def _split(plan: Plan, cell: CellClass, sums: list[tuple[CellSum, Inner]]) -> None:
+    first, last = _common_range(cell, [inner for _, inner in sums])
+    plan.range = Loop("k", (first,), (last,))
+    for shared, inner in sums:
         (low,), (high,) = inner.loops[0].low, inner.loops[0].high
         places = [low + t for t in range(first.offset - low.offset)]
         places += [last + 1 + t for t in range(high.offset - last.offset)]

@@ -35,11 +35,11 @@ class Powers:
     logs: Mapping[str, Expression] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        own = [w for w in self.elements.tables.weights if w.table == GAUGE]
-        self._place = Name(own[0].name, "int") if own else None
+        gauge = [w for w in self.elements.tables.weights if w.table == GAUGE]
+        self._place = Name(gauge[0].name, "int") if gauge else None
         #: By table, the weights whose means count: those at words, or all if none is.
         self._used: dict[str, list[WeightCells]] = {}
-        for table, uses in self.growth.weights.items() if own else ():
+        for table, uses in self.growth.weights.items() if gauge else ():
             cells = [w for w in self.elements.regions if w.table == table]
             if abs(uses) > _FEW and table not in self.logs:
                 self._used[table] = [w for w in cells if w.num_axes] or cells
@@ -101,11 +101,11 @@ class Powers:
 
     def _derivations(self) -> Expression:
         """The logarithm to base 2 of how many times as many derivations there are with a word more."""
-        found: Expression = value(self.growth.derivations / math.log(2.0))
+        gained: Expression = value(self.growth.derivations / math.log(2.0))
         for size, power in self.growth.sizes.items():
             if abs(power) > _FEW:
-                found = found + log(real(self.elements.layout.size(size))) * (power / math.log(2.0))
-        return found
+                gained = gained + log(real(self.elements.layout.size(size))) * (power / math.log(2.0))
+        return gained
 
     def _mean(self, table: str, word: Expression) -> Expression:
         """The logarithm of the mean of the weights at a word."""
@@ -119,8 +119,8 @@ class Powers:
         """About how many weights there are at a word, of tables over at most two positions."""
         number = value(0)
         for w in cells:
-            own: Expression = Name("n", "int") if w.num_axes == 2 else value(1)
+            at_word: Expression = Name("n", "int") if w.num_axes == 2 else value(1)
             for x in {x for region in self.elements.regions[w] for x in region.ref.symbols if isinstance(x, Variable)}:
-                own = own * self.elements.layout.size(x.size)
-            number = number + own
+                at_word = at_word * self.elements.layout.size(x.size)
+            number = number + at_word
         return number

@@ -56,15 +56,15 @@ def by_axes(ref: Ref) -> Ref:
 def regions_of(cells: Cells, w: WeightCells) -> Iterator[Region]:
     """The elements of a table of lanes that rules speak of, each in one region."""
     names = [f"axis{x}" for x in range(w.num_axes)]
-    found: list[tuple[Ref, Bounds]] = []
+    regions: list[tuple[Ref, Bounds]] = []
     for _, _, term in cells.terms:
         for f in (f for f in term.all_factors if not f.is_item and weight_cells(f) == w):
             bounds = axis_bounds(cells, term, f).of_any_length()  # in a block
-            for old in [x for x in found if x[1].meets(bounds)]:
-                found.remove(old)
+            for old in [x for x in regions if x[1].meets(bounds)]:
+                regions.remove(old)
                 bounds = bounds.hull(old[1])
-            found.append((_over_all(cells, f), bounds))
-    for f, bounds in found:
+            regions.append((_over_all(cells, f), bounds))
+    for f, bounds in regions:
         yield Region.of(f, bounds, names)
 
 
@@ -83,9 +83,9 @@ def axis_bounds(cells: Cells, term: Term, f: Ref, limits: list[Bound] | None = N
 
     :param limits: of the positions i and j; None: those of the rule.
     """
-    given = list(constraints(term.rule, cells.first, cells.domains) or []) if limits is None else list(limits)
+    known = list(constraints(term.rule, cells.first, cells.domains) or []) if limits is None else list(limits)
     names = [f"axis{x}" for x in range(len(axes(f)))]
     for name, x in zip(names, axes(f), strict=True):
         here = Position(name)
-        given += [*(here <= x).bounds, *(x <= here).bounds]
-    return Bounds([*term.rule.positions, "i", "j", *names], given).among(names)
+        known += [*(here <= x).bounds, *(x <= here).bounds]
+    return Bounds([*term.rule.positions, "i", "j", *names], known).among(names)

@@ -115,12 +115,12 @@ class Replacements:
     def multiply(self, name: str, factor: Expression) -> None:
         """Take a product on; where it would leave this range, the logarithms of both factors."""
         code, product, factor = self.code, Name(f"{name}.product", "real"), self.code.let(factor)
-        found = code.let(product * factor)
-        with code.when((found < _SMALL) | (found > 1 / _SMALL)):
+        product_now = code.let(product * factor)
+        with code.when((product_now < _SMALL) | (product_now > 1 / _SMALL)):
             code.set(f"{name}.log", Name(f"{name}.log", "real") + (log(product) + log(factor)))
             code.set(product.name, 1.0)
         with code.otherwise():
-            code.set(product.name, found)
+            code.set(product.name, product_now)
 
     def log(self, name: str) -> Expression:
         """The logarithm of a product."""

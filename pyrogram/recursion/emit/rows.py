@@ -29,14 +29,14 @@ def _columns(cells: Cells) -> dict[tuple[str, Size], Size]:
 
     One column may be of two items that have different numbers of symbols.
     """
-    found: dict[tuple[str, Size], Size] = {}
+    columns: dict[tuple[str, Size], Size] = {}
     for head in (h for c in cells.classes for h in c.heads):
         bound = set()
         for x, size in zip(head.ref.symbols, cells.sizes[head.ref.table], strict=True):
             if isinstance(x, Entry) and x.row not in bound:
                 bound.add(x.row)
-                found[x.column, size] = x.row.size
-    return found
+                columns[x.column, size] = x.row.size
+    return columns
 
 
 def chains_of(cells: Cells, sizes: Mapping[str, int], lists: Mapping[str, Numbers]) -> Numbers:
@@ -45,7 +45,7 @@ def chains_of(cells: Cells, sizes: Mapping[str, int], lists: Mapping[str, Number
     :param sizes: numbers of symbols, by their names.
     :param lists: columns of lists of rules.
     """
-    found = [np.zeros(0, np.int64)]
+    chains = [np.zeros(0, np.int64)]
     for column, size in _columns(cells):
         entries = np.asarray(lists[column])
         order = np.argsort(entries, kind="stable")
@@ -54,8 +54,8 @@ def chains_of(cells: Cells, sizes: Mapping[str, int], lists: Mapping[str, Number
         first[symbols[::-1]] = order[::-1]  # of equal ones the last assignment, the first row
         alike = symbols[1:] == symbols[:-1]
         following[order[:-1][alike]] = order[1:][alike]
-        found += [first, following]
-    return np.concatenate(found)
+        chains += [first, following]
+    return np.concatenate(chains)
 
 
 def place_chains(layout: Layout, code: Code) -> None:

@@ -75,15 +75,15 @@ class WordAxes:
         def is_word(column: list[object]) -> bool:
             return any(isinstance(x, Word) for x in column) and all(isinstance(x, (Word, Constant)) for x in column)
 
-        found = {name: tuple(map(is_word, columns)) for name, columns in seen.items()}
+        by_table = {name: tuple(map(is_word, columns)) for name, columns in seen.items()}
         values = {
             x.value
             for name, columns in seen.items()
-            for column, by_word in zip(columns, found[name], strict=True)
+            for column, by_word in zip(columns, by_table[name], strict=True)
             for x in column
             if by_word and isinstance(x, Constant)
         }
-        return WordAxes(found, tuple(sorted(values)))
+        return WordAxes(by_table, tuple(sorted(values)))
 
 
 class FewEvents(NamedTuple):
@@ -173,7 +173,7 @@ class SentenceEvents:
             raise ValueError(f"a grammar of {num_events} events is too large for sweeps: at most 2**31")
         first_event, first_sum = _firsts(shapes, sizes_of)
         rows = {n: few[n].rows if n in few else np.arange(math.prod(s)) // s[-1] for n, s in shapes.items()}
-        multinomials = np.concatenate([first_sum[n] + own for n, own in rows.items()]).astype(np.int32)
+        multinomials = np.concatenate([first_sum[n] + row for n, row in rows.items()]).astype(np.int32)
         of_numbers = np.append(multinomials, num_numbers - 2)  # the last one, of nothing
         real = words >= 0
         lengths = real.sum(1)
@@ -200,32 +200,32 @@ class SentenceEvents:
 
         alike = np.stack([distinct, lengths if located else distinct], 1)
         groups = []
-        for own in np.unique(alike, axis=0):
-            group = np.flatnonzero((alike == own).all(1))
+        for kind in np.unique(alike, axis=0):
+            group = np.flatnonzero((alike == kind).all(1))
             groups += np.split(group, range(_AT_ONCE, len(group), _AT_ONCE))
-        found, owners = [], []
+        numbers, owners = [], []
         is_owned = renumbered is not None or bool(located)
         sizes, num_rows, owned = (np.zeros(len(words), np.int64) for _ in range(3))
         ends = np.zeros((len(words), 3), np.int64)
         padding = num_numbers - 2
         for these in groups:
-            parts = list(parts_of(these, int(distinct[these[0]]), int(lengths[these[0]])))
-            events = [[own for name, own, _ in parts if (name in repeated) == late] for late in (False, True)]
-            sums = np.concatenate([own for _, _, own in parts], 1)
+            tables = list(parts_of(these, int(distinct[these[0]]), int(lengths[these[0]])))
+            events = [[x for name, x, _ in tables if (name in repeated) == late] for late in (False, True)]
+            sums = np.concatenate([x for _, _, x in tables], 1)
             if is_owned:
                 sums, owner = _distinct_rows(sums, counted, padding)
                 owners.append(owner)
                 num_rows[these], owned[these] = owner.shape[1], sums.shape[1]
             nothing = np.zeros((len(these), 0), np.int64)
-            whole = [_whole_cells(np.concatenate([nothing, *own], 1), padding) for own in (*events, [sums])]
-            found.append(np.concatenate(whole, 1))
-            ends[these] = np.cumsum([own.shape[1] for own in whole])
+            whole = [_whole_cells(np.concatenate([nothing, *section], 1), padding) for section in (*events, [sums])]
+            numbers.append(np.concatenate(whole, 1))
+            ends[these] = np.cumsum([section.shape[1] for section in whole])
             sizes[these] = ends[these, -1]
         order = np.argsort(lengths, kind="stable")
         starts, row_starts = _starts(sizes, order), _starts(num_rows, order)
         return SentenceEvents(
             *(words, lengths, local, kinds, distinct, starts, sizes, ends, sizes),
-            places=_laid_out(groups, found, starts, sizes),
+            places=_laid_out(groups, numbers, starts, sizes),
             multinomials=multinomials,
             num_numbers=num_numbers,
             owners=_laid_out(groups, owners, row_starts, num_rows) if is_owned else None,
@@ -242,10 +242,10 @@ class SentenceEvents:
         N, padding = len(self.words), self.num_numbers - 2
         order = np.argsort(self.starts, kind="stable")
         sentence = np.repeat(order, self.sizes[order])
-        own = np.arange(len(sentence)) - self.starts[sentence]
-        part = 3 * sentence + (own >= self.ends[sentence, 0]) + (own >= self.ends[sentence, 1])
-        kept = np.arange(len(own)) if used is None else np.flatnonzero(used)
-        elements = own if self.elements is None else self.elements
+        at_home = np.arange(len(sentence)) - self.starts[sentence]
+        part = 3 * sentence + (at_home >= self.ends[sentence, 0]) + (at_home >= self.ends[sentence, 1])
+        kept = np.arange(len(at_home)) if used is None else np.flatnonzero(used)
+        elements = at_home if self.elements is None else self.elements
         counts = np.bincount(part[kept], minlength=3 * N).reshape(N, 3)
         ends = np.cumsum(-(-counts // CELL) * CELL, 1)
         starts = _starts(ends[:, -1], order)
@@ -268,26 +268,26 @@ class SentenceEvents:
         )
 
     @staticmethod
-    def joined(parts: Sequence[tuple[Numbers, SentenceEvents]]) -> SentenceEvents:
+    def joined(batches: Sequence[tuple[Numbers, SentenceEvents]]) -> SentenceEvents:
         """Those of some sentences after those of others.
 
-        :param parts: numbers of sentences, and these.
+        :param batches: numbers of sentences, and these.
         """
-        (_, first), N = parts[0], sum(len(these) for these, _ in parts)
-        found: dict[str, Numbers] = {}
+        (_, first), N = batches[0], sum(len(these) for these, _ in batches)
+        fields: dict[str, Numbers] = {}
         for name in ("words", "lengths", "local", "kinds", "distinct", "sizes", "ends", "rooms", "owned"):
             table = getattr(first, name)
-            found[name] = np.empty((N, *table.shape[1:]), table.dtype)
-            for these, own in parts:
-                found[name][these] = getattr(own, name)
+            fields[name] = np.empty((N, *table.shape[1:]), table.dtype)
+            for these, events in batches:
+                fields[name][these] = getattr(events, name)
         for name, beside in (("starts", "places"), ("row_starts", "owners")):
-            found[name], before = np.zeros(N, np.int64), 0
-            for these, own in parts:
-                found[name][these] = getattr(own, name) + before
-                before += len(getattr(own, beside))
+            fields[name], before = np.zeros(N, np.int64), 0
+            for these, events in batches:
+                fields[name][these] = getattr(events, name) + before
+                before += len(getattr(events, beside))
         for name in ("places", "elements", "owners"):
-            found[name] = np.concatenate([getattr(own, name) for _, own in parts])
-        return replace(first, **found)
+            fields[name] = np.concatenate([getattr(events, name) for _, events in batches])
+        return replace(first, **fields)
 
     @property
     def num_events(self) -> int:
@@ -346,9 +346,9 @@ def repeated_tables(
     direct = [counted[first_event[n] : first_event[n] + sizes_of[n]] for n in weights if n not in located]
     entries = np.concatenate([np.zeros(0, counted.dtype), *direct])
     entries = entries[entries != counted[-2]]
-    by_position = [np.unique(counted[own[own >= 0]]) for own in located.values()]
+    by_position = [np.unique(counted[events[events >= 0]]) for events in located.values()]
     all_differ = len(np.unique(entries)) == len(entries)
-    is_alone = not any(np.isin(own[own != counted[-2]], entries).any() for own in by_position)
+    is_alone = not any(np.isin(events[events != counted[-2]], entries).any() for events in by_position)
     return frozenset(located) if all_differ and is_alone else frozenset(weights)
 
 
@@ -364,18 +364,18 @@ def _distinct_rows(rows: Numbers, counted: Numbers, padding: int) -> tuple[Numbe
     shared, first = np.unique(keys[0, alike], return_index=True)
     place = np.full(len(counted), -1, np.int64)
     place[shared] = np.arange(len(shared))
-    own = place[keys]
-    sentence, column = np.nonzero(own < 0)
+    owner = place[keys]
+    sentence, column = np.nonzero(owner < 0)
     others, at, inverse = np.unique(
         sentence * len(counted) + keys[sentence, column], return_index=True, return_inverse=True
     )
     of = others // len(counted)  # their sentences, in order
     rank = np.arange(len(others)) - np.searchsorted(of, of)
-    own[sentence, column] = len(shared) + rank[inverse]
-    found = np.full((S, len(shared) + int(rank.max(initial=-1)) + 1), padding)
-    found[:, : len(shared)] = rows[0, alike][first]
-    found[of, len(shared) + rank] = rows[sentence[at], column[at]]
-    return found, own
+    owner[sentence, column] = len(shared) + rank[inverse]
+    distinct_rows = np.full((S, len(shared) + int(rank.max(initial=-1)) + 1), padding)
+    distinct_rows[:, : len(shared)] = rows[0, alike][first]
+    distinct_rows[of, len(shared) + rank] = rows[sentence[at], column[at]]
+    return distinct_rows, owner
 
 
 def _starts(sizes: Numbers, order: Numbers) -> Numbers:
@@ -392,8 +392,8 @@ def _laid_out(groups: Sequence[Numbers], numbers: list[Numbers], starts: Numbers
     """
     laid = np.empty(int(sizes.sum()), np.int32)
     for these in reversed(groups):
-        own = numbers.pop()
-        laid[starts[these, None] + np.arange(own.shape[1])] = own
+        block = numbers.pop()
+        laid[starts[these, None] + np.arange(block.shape[1])] = block
     return laid
 
 

@@ -38,12 +38,12 @@ class SentenceLayout(Layout):
     in_strides: ClassVar[bool] = False
 
     def parameters(self) -> list[Array | Name]:
-        found = [p for p in super().parameters() if not p.name.startswith("weight.") or self._is_given(p.name)]
-        found += [self._rows(w.name) for w in self.weights if w.name in self.given]
-        found += [self._extent(w, a) for w in self.events for a in range(w.num_axes)]
-        found += [Array("distinct", "int"), Array("sentence_starts", "int"), Name("room", "int")]
-        found += [Array("part_ends", "int")] if self.listed else []
-        return [*found, OWNERS, Array("row_starts", "int"), Array("owned", "int")] if self.owned else found
+        parameters = [p for p in super().parameters() if not p.name.startswith("weight.") or self._is_given(p.name)]
+        parameters += [self._rows(w.name) for w in self.weights if w.name in self.given]
+        parameters += [self._extent(w, a) for w in self.events for a in range(w.num_axes)]
+        parameters += [Array("distinct", "int"), Array("sentence_starts", "int"), Name("room", "int")]
+        parameters += [Array("part_ends", "int")] if self.listed else []
+        return [*parameters, OWNERS, Array("row_starts", "int"), Array("owned", "int")] if self.owned else parameters
 
     def _is_given(self, parameter: str) -> bool:
         """Whether a parameter is a table that is given, or one of its strides."""
@@ -64,11 +64,11 @@ class SentenceLayout(Layout):
 
     def extents(self, w: WeightTable) -> list[Expression]:
         """The shape of the sentence's part of a table, with an axis of one element where every event is a row."""
-        found: list[Expression] = [Name("positions", "int")] * w.num_positions
+        shape: list[Expression] = [Name("positions", "int")] * w.num_positions
         for axis, (size, by_word) in enumerate(zip(w.sizes, self._word_axes.axes[w.name], strict=True)):
             known = value(size) if isinstance(size, int) else self._extent(w, w.num_positions + axis)
-            found.append(Name("u", "int") if by_word else known)
-        return [*found, value(1)] if w.name in self.rows else found
+            shape.append(Name("u", "int") if by_word else known)
+        return [*shape, value(1)] if w.name in self.rows else shape
 
     def enter(self, code: Code, lane: Expression) -> None:
         """Set variables for the sentence ``b`` in a lane: where parts of tables begin, and their sums."""
@@ -143,11 +143,11 @@ class SentenceLayout(Layout):
                 code.set(name, 0)
 
     def axis_values(self, ref: Ref) -> list[Expression]:
-        found = super().axis_values(ref)
+        indices = super().axis_values(ref)
         for axis, (x, by_word) in enumerate(zip(ref.symbols, self._word_axes.axes[ref.table], strict=True)):
             if by_word and isinstance(x, Constant):
-                found[len(ref.positions) + axis] = value(self._word_axes.constants.index(x.value))
-        return found
+                indices[len(ref.positions) + axis] = value(self._word_axes.constants.index(x.value))
+        return indices
 
     def _index(self, ref: Ref, axes: slice = slice(None)) -> Expression:
         extents = self.extents(next(w for w in self.weights if w.name == ref.table))

@@ -206,12 +206,12 @@ class Sums:
                 for name, term in zip(names, self.products(tile, factors), strict=True):
                     numbers.set(name, term)
             for name, steps in zip(names, tile, strict=True):
-                sums, found = self.closed(out, numbers.get(name))
+                sums, total = self.closed(out, numbers.get(name))
                 if kept is not None:
-                    sums.numbers.put(kept.index(steps), found)
+                    sums.numbers.put(kept.index(steps), total)
                 for f in outer:
-                    found = sums.numbers.times(found, sums.value(f, steps))
-                sums.put(out, steps, sums.numbers.plus(sums.total(out, steps), found) if add else found)
+                    total = sums.numbers.times(total, sums.value(f, steps))
+                sums.put(out, steps, sums.numbers.plus(sums.total(out, steps), total) if add else total)
 
         self._tiles(free, tiled, rows, body)
 
@@ -236,22 +236,22 @@ class Sums:
 
     def push(
         self,
-        given: Grid,
+        adjoint: Grid,
         factors: Sequence[Factor],
         targets: Sequence[Target],
         loops: Sequence[Loop],
     ) -> None:
-        """``target += given * factors``, summed, for each target.
+        """``target += adjoint * factors``, summed, for each target.
 
         The tile of ``given`` stays in registers while positions change.
         """
-        free = given.variables
+        free = adjoint.variables
         summed = [x for x in variables_of(factors) if x not in free]
-        rows = set().union(*(f.rows for f in [given, *factors] if isinstance(f, Grid)))
+        rows = set().union(*(f.rows for f in [adjoint, *factors] if isinstance(f, Grid)))
         tiled = [x for x in free if x in variables_of(factors)][-2:]
 
         def body(tile: list[Steps]) -> None:
-            adjoints = [self.numbers.let(self.value(given, steps)) for steps in tile]
+            adjoints = [self.numbers.let(self.value(adjoint, steps)) for steps in tile]
             with self.loops(loops, summed):
                 self.spread(tile, [(adjoints, factors, targets)], {})
 
@@ -268,26 +268,26 @@ class Sums:
         :param products: adjoints, by place; factors; targets.
         :param known: values, which no adjoint is among: they are loaded before posteriors take their places.
         """
-        found: dict[Key, tuple[Target, list[tuple[Steps, list[Factor], Number]]]] = {}
+        by_cell: dict[Key, tuple[Target, list[tuple[Steps, list[Factor], Number]]]] = {}
         for adjoints, factors, targets in products:
             for target in targets:
-                parts = [factors[f] for f in target.factors]
+                others = [factors[f] for f in target.factors]
                 for steps, adjoint in zip(tile, adjoints, strict=True):
-                    for f in [*parts, *([] if target.weight is None else [target.weight])]:
+                    for f in [*others, *([] if target.weight is None else [target.weight])]:
                         self.loaded(f, steps, known)
-                    _, terms = found.setdefault(target.grid.key(steps), (target, []))
-                    terms.append((steps, parts, adjoint))
-        for target, terms in found.values():
+                    _, terms = by_cell.setdefault(target.grid.key(steps), (target, []))
+                    terms.append((steps, others, adjoint))
+        for target, terms in by_cell.values():
             here = terms[0][0]
             if target.weight is not None:
-                ((steps, parts, adjoint),) = terms
-                (count,) = self.products([steps], parts, known=known, last=adjoint)
-                own = self.loaded(target.weight, steps, known)
-                self.numbers.put_posterior(target.grid.index(here), own, count)
+                ((steps, others, adjoint),) = terms
+                (count,) = self.products([steps], others, known=known, last=adjoint)
+                weight = self.loaded(target.weight, steps, known)
+                self.numbers.put_posterior(target.grid.index(here), weight, count)
                 continue
             total = self.total(target.grid, here)
-            for steps, parts, adjoint in terms:
-                (total,) = self.products([steps], parts, [total], known, last=adjoint)
+            for steps, others, adjoint in terms:
+                (total,) = self.products([steps], others, [total], known, last=adjoint)
             self.put(target.grid, here, total)
 
     def products(
@@ -313,7 +313,7 @@ class Sums:
         known = {} if known is None else known
         numbers, large = self.numbers, meets_items(factors)
         ordered = sorted(factors, key=lambda f: (large and f.adjoint, varies(f)))
-        found: list[Number] = []
+        products: list[Number] = []
         for x, steps in enumerate(tile):
             values = [self.loaded(f, steps, known) for f in ordered]
             values += [] if last is None else [last]
@@ -321,14 +321,14 @@ class Sums:
             for v in values[1:-1]:
                 product = numbers.times(product, v)
             if not totals:
-                found.append(numbers.times(product, values[-1]) if len(values) > 1 else product)
+                products.append(numbers.times(product, values[-1]) if len(values) > 1 else product)
                 continue
-            given = totals[x]
-            total = numbers.get(given) if isinstance(given, str) else given
-            found.append(
+            sum_before = totals[x]
+            total = numbers.get(sum_before) if isinstance(sum_before, str) else sum_before
+            products.append(
                 numbers.add_product(total, product, values[-1]) if len(values) > 1 else numbers.plus(total, product)
             )
-        return found
+        return products
 
     def clear(self, grid: Grid) -> None:
         """Zero for all symbols of a table."""

@@ -155,13 +155,13 @@ class Sweeps(Blocks):
             return
         numbers = code.let(numbers)
         for x in range(CELL):
-            own = code.let(cell * CELL + x)
-            self.put_number(code.let(first + ELEMENTS[Name("sentence", "int") + own]), lane(numbers, x), own)
+            rank = code.let(cell * CELL + x)
+            self.put_number(code.let(first + ELEMENTS[Name("sentence", "int") + rank]), lane(numbers, x), rank)
 
-    def put_number(self, place: Expression, number: Expression, own: Expression) -> None:
+    def put_number(self, place: Expression, number: Expression, rank: Expression) -> None:
         """Write a number to its place in ``numbers``.
 
-        :param own: its place among those that are kept of the sentence at hand.
+        :param rank: its place among those that are kept of the sentence at hand.
         """
         self.code.put(NUMBERS, place, number)
 
@@ -170,11 +170,11 @@ class Sweeps(Blocks):
         for cell in self.cells_of(value(0), Name("numbers_of", "int") + (CELL if self.weighing.listed else 0)):
             self.put_cell(self.cell(array, first, cell), vector_of(0.0))
 
-    def weigh(self, own: Array | None, kept: Array | None = None) -> None:
+    def weigh(self, sentence_counts: Array | None, kept: Array | None = None) -> None:
         """Numbers of the sentences of a block: of multinomials one over the sums of their counts plus α, of events
         their weights. These are multiplied by their factors, if they have some.
 
-        :param own: sentence counts, which are taken out of them.
+        :param sentence_counts: are taken out of those of the corpus.
         :param kept: an array like it that is free: counts of repeated events wait there while a sentence's own are
             taken out of the corpus, which has to be one after the other. They come back unrounded.
         """
@@ -185,34 +185,34 @@ class Sweeps(Blocks):
             if self.weighing.listed:
                 self.clear(NUMBERS, first)
 
-            def pseudo(cell: Expression, own: Array | None) -> Expression:
+            def pseudo(cell: Expression, sentence_counts: Array | None) -> Expression:
                 at = code.let(start + cell * CELL)
-                found = gather(COUNTS, PLACES, at)
-                if own is not None:
-                    found = found - self.cell(own, start, cell)
-                return code.let(greatest(vector_of(0.0), found) + gather(ALPHA, PLACES, at))
+                counts = gather(COUNTS, PLACES, at)
+                if sentence_counts is not None:
+                    counts = counts - self.cell(sentence_counts, start, cell)
+                return code.let(greatest(vector_of(0.0), counts) + gather(ALPHA, PLACES, at))
 
-            def weigh_events(low: Expression, high: Expression, own: Array | None) -> None:
+            def weigh_events(low: Expression, high: Expression, sentence_counts: Array | None) -> None:
                 for cell in self.cells_of(low, high):
-                    number = pseudo(cell, own)
+                    number = pseudo(cell, sentence_counts)
                     if self.weighing.tilted:
                         number = number * self.cell(TILTS, start, cell)
                     self.put_numbers(cell, number)
 
-            weigh_events(value(0), direct, own)
+            weigh_events(value(0), direct, sentence_counts)
             if self.weighing.repeated:
                 low, high = code.let(start + direct), code.let(start + events)
-                if kept is not None and own is not None:
+                if kept is not None and sentence_counts is not None:
                     with code.loop("number", low, high) as i:
                         code.put(kept, i, COUNTS[PLACES[i]])
                     with code.loop("number", low, high) as i:
-                        code.add(COUNTS, PLACES[i], -own[i])
+                        code.add(COUNTS, PLACES[i], -sentence_counts[i])
                 weigh_events(direct, events, None)
                 if kept is not None:
                     with code.loop("number", low, high) as i:
                         code.put(COUNTS, PLACES[i], kept[i])
             for cell in self.cells_of(events, end):
-                self.put_numbers(cell, vector_of(1.0) / pseudo(cell, own))
+                self.put_numbers(cell, vector_of(1.0) / pseudo(cell, sentence_counts))
             for owner, at, length in self.multinomials():
                 inverse = code.let(NUMBERS[first + owner])
                 for e in self.each(length):

@@ -65,8 +65,8 @@ class Tables:
 
     def __post_init__(self) -> None:
         terms = [t for _, _, t in self.cells.terms]
-        found = dict.fromkeys(weight_cells(f) for t in terms for f in t.all_factors if not f.is_item)
-        self.weights: list[WeightCells] = list(found)
+        weights = dict.fromkeys(weight_cells(f) for t in terms for f in t.all_factors if not f.is_item)
+        self.weights: list[WeightCells] = list(weights)
         self.numbers = [w for w in self.weights if self.is_number(w)]
         self.in_lanes = [w for w in self.weights if not self.is_number(w)]
         rest = next((c for c in self.cells.of("span") if c.width is None), None)
@@ -93,7 +93,7 @@ class Tables:
 
     def _is_unique(self, w: WeightCells) -> bool:
         """See :attr:`unique`; of one table."""
-        found: list[Bounds] = []
+        seen: list[Bounds] = []
         for cell, _, term in self.cells.terms:
             for f in (f for f in term.all_factors if not f.is_item and weight_cells(f) == w):
                 is_outer = f in term.factors
@@ -105,17 +105,17 @@ class Tables:
                 # A factor of a sum is evaluated wherever its cells are, and be the sum empty.
                 limits = cell.limits(self.cells.first) if is_outer else None
                 bounds = axis_bounds(self.cells, term, f, limits).of_any_length()
-                if any(bounds.meets(other) for other in found):
+                if any(bounds.meets(other) for other in seen):
                     return False
-                found.append(bounds)
+                seen.append(bounds)
         return True
 
     def sides_of(self, table: str) -> tuple[Side, ...]:
         """How an item is kept: by rows, by columns, or both."""
         cores = [x.core for x in self.plan.sums] if self.plan is not None else []
         read = [f.positions for core in cores for f in core if f.is_item and f.table == table]
-        found: list[Side] = ["row"] if any(low.name != "k" for low, _ in read) or not read else []
-        return (*found, "column") if any(low.name == "k" for low, _ in read) else tuple(found)
+        sides: list[Side] = ["row"] if any(low.name != "k" for low, _ in read) or not read else []
+        return (*sides, "column") if any(low.name == "k" for low, _ in read) else tuple(sides)
 
     def _num_positions(self, table: str) -> int:
         """See :attr:`num_positions`; items without symbols have triangles."""
@@ -190,7 +190,7 @@ class Tables:
     def _place_items(self, code: Code, prefix: str, total: Expression) -> Expression:
         """Tables by rows have the upper triangle of a square, those by columns the lower one, a row below."""
         in_triangles = {name: self.cells.arity[name] == 2 and not sizes for name, sizes in self.cells.sizes.items()}
-        names = [name for name, found in in_triangles.items() if found]
+        names = [name for name, in_triangle in in_triangles.items() if in_triangle]
         rows, columns = ([name for name in names if side in self.sides[name]] for side in ("row", "column"))
         for x in range(max(len(rows), len(columns))):
             for name in rows[x : x + 1]:
@@ -198,7 +198,7 @@ class Tables:
             for name in columns[x : x + 1]:
                 code.set(f"{prefix}.{name}.column", total + PITCH)
             total = code.set("total", total + PITCH * (PITCH + 1))
-        for name in (name for name, found in in_triangles.items() if not found):
+        for name in (name for name, in_triangle in in_triangles.items() if not in_triangle):
             code.set(f"{prefix}.{name}.row", total)
             total = code.set("total", total + self._cells(self.cells.sizes[name], self.num_positions[name]))
         return total
@@ -268,10 +268,10 @@ class Tables:
             side = "column" if not in_row and "column" in sides else sides[0]
         positions = ref.positions[::-1] if side == "column" else ref.positions
         positions = positions[len(positions) - self.num_positions[ref.table] :]
-        start, own = (Name(f"{what}.{ref.table}.{side}", "int") for what in ("item", "adjoint"))
+        start, adjoints = (Name(f"{what}.{ref.table}.{side}", "int") for what in ("item", "adjoint"))
         sizes = self.cells.sizes[ref.table]
         if adjoint:
-            return self._grid(own, positions, ref.symbols, sizes, adjoint=True, of=start)
+            return self._grid(adjoints, positions, ref.symbols, sizes, adjoint=True, of=start)
         return self._grid(start, positions, ref.symbols, sizes, items=1)
 
     def items(self, ref: Ref, adjoint: bool = False) -> list[Grid]:
@@ -322,15 +322,15 @@ class Tables:
                 with code.loop("element", index * block, (index + 1) * block, step) as x:
                     yield x
                 return
-            with code.loop(f"axis.{depth}", 0, n + 1) as x, nest(depth - 1, index * PITCH + x) as found:
-                yield found
+            with code.loop(f"axis.{depth}", 0, n + 1) as x, nest(depth - 1, index * PITCH + x) as cell:
+                yield cell
 
-        with nest(w.num_axes, value(0)) as found:
-            yield found
+        with nest(w.num_axes, value(0)) as cell:
+            yield cell
 
     def plain(self, w: WeightCells) -> Ref:
         """A weight without positions, at variables for all of its symbols but constants."""
         sizes = self.cells.recursion.tables[w.table].sizes
-        given = enumerate(zip(w.indices, sizes, strict=True))
-        symbols = [Constant(x) if isinstance(x, int) else Variable(f"axis{a}", size) for a, (x, size) in given]
+        indices = enumerate(zip(w.indices, sizes, strict=True))
+        symbols = [Constant(x) if isinstance(x, int) else Variable(f"axis{a}", size) for a, (x, size) in indices]
         return Ref(w.table, False, (), tuple(symbols))

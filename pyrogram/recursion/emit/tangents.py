@@ -180,9 +180,9 @@ class Tangents(LogCounts):
         super().put_log_z()
         code = self.code
         with self.elements.each_lane() as lane:
-            found = code.let(NUMBERS[(_Z + TANGENTS) * self.lanes + lane])
-            code.put(Array("tangent", "real"), Name("b", "int"), found)
-            code.set("spoilt", select(self.fits(found), Name("spoilt", "int"), 1))
+            tangent = code.let(NUMBERS[(_Z + TANGENTS) * self.lanes + lane])
+            code.put(Array("tangent", "real"), Name("b", "int"), tangent)
+            code.set("spoilt", select(self.fits(tangent), Name("spoilt", "int"), 1))
 
     def _drain(self) -> None:
         """Tangents go out where posteriors do."""

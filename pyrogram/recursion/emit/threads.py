@@ -64,9 +64,9 @@ class ThreadTables(Tables):
 
     def place_numbers(self, code: Code, end: Expression) -> Expression:
         """Numbers are elsewhere."""
-        found: Expression | int = 0
+        total: Expression | int = 0
         for w in self.numbers:
-            found = code.set(w.name, found) + self.block(self.sizes(w))
+            total = code.set(w.name, total) + self.block(self.sizes(w))
         return end
 
 
@@ -158,9 +158,9 @@ def kernel(name: str, recursion: Recursion, dtype: str, shared: bool) -> Kernel:
     """
     f = KERNELS[name](recursion, dtype, shared).function()
     arrays = {p.name for p in f.parameters if isinstance(p, Array)}
-    own = {name: size for name, size in _OWN.items() if name in arrays}
-    sizes = [Name(size, "int") for size in dict.fromkeys(own.values())]
-    return Kernel(Function(f.name, [*f.parameters, *([NUMBERS] if shared else []), *sizes], f.body), own)
+    memory = {name: size for name, size in _OWN.items() if name in arrays}
+    sizes = [Name(size, "int") for size in dict.fromkeys(memory.values())]
+    return Kernel(Function(f.name, [*f.parameters, *([NUMBERS] if shared else []), *sizes], f.body), memory)
 
 
 def numbers_of(recursion: Recursion, weights: Mapping[str, Tensor], sizes: Mapping[str, int], raised: bool) -> Tensor:
@@ -170,18 +170,18 @@ def numbers_of(recursion: Recursion, weights: Mapping[str, Tensor], sizes: Mappi
     :param raised: whether they are exponentiated.
     """
     cells = lower(recursion, widen=True)
-    tables = ThreadTables(cells, Layout(lower(recursion)), 1, shared=True)
-    found = []
+    layout = ThreadTables(cells, Layout(lower(recursion)), 1, shared=True)
+    arrays = []
 
     def whole(s: Size) -> int:
         return -(-(s if isinstance(s, int) else sizes[s]) // TILE) * TILE
 
-    for w in tables.numbers:
+    for w in layout.numbers:
         table = weights[w.table][0]
         chosen = table[tuple(slice(None) if x == "all" else x for x in w.indices)]
-        padding = [x for size, s in zip(chosen.shape, tables.sizes(w), strict=True) for x in (whole(s) - size, 0)][::-1]
-        found.append(torch.nn.functional.pad(chosen.exp() if raised else chosen, padding).flatten())
-    return torch.cat(found)
+        padding = [x for size, s in zip(chosen.shape, layout.sizes(w), strict=True) for x in (whole(s) - size, 0)][::-1]
+        arrays.append(torch.nn.functional.pad(chosen.exp() if raised else chosen, padding).flatten())
+    return torch.cat(arrays)
 
 
 def log() -> Function:
@@ -191,8 +191,8 @@ def log() -> Function:
     large = code.let(select(x > 2.0**512, 1.0, 0.0))
     small = code.let(select(x < 2.0**-512, 1.0, 0.0))
     factor = select(large > 0.0, 2.0**-600, select(small > 0.0, 2.0**600, 1.0))
-    found = code.let(lane(log_of_lanes(code, fill(x * factor)), 0))
-    found = code.let(found + (large - small) * (600.0 * math.log(2.0)))
+    logarithm = code.let(lane(log_of_lanes(code, fill(x * factor)), 0))
+    logarithm = code.let(logarithm + (large - small) * (600.0 * math.log(2.0)))
     zero = select(equal(x, 0.0), -math.inf, math.nan)  # NaN of NaN and of what is negative
-    code.give(select((x > 0.0) & (x < math.inf), found, select(x > 0.0, x, zero)))
+    code.give(select((x > 0.0) & (x < math.inf), logarithm, select(x > 0.0, x, zero)))
     return Function("log", [x], code.body, "real")

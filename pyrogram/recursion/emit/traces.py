@@ -23,10 +23,10 @@ Trace = Mapping[str, Sequence[int]]
 
 def trace_parameters(layout: Layout, rows: str = "trace") -> list[Array | Name]:
     """Of a function that writes derivations, or other ``rows``."""
-    found: list[Array | Name] = [Array(rows, "int"), Name(f"{rows}_width", "int")]
+    parameters: list[Array | Name] = [Array(rows, "int"), Name(f"{rows}_width", "int")]
     for w in layout.weights:
-        found += [Name(f"{rows}.{w.name}{axis}", "int") for axis in ("", *(f".{a}" for a in range(w.num_axes)))]
-    return found
+        parameters += [Name(f"{rows}.{w.name}{axis}", "int") for axis in ("", *(f".{a}" for a in range(w.num_axes)))]
+    return parameters
 
 
 def trace_values(layout: Layout, trace: Trace, table: Any, rows: str = "trace") -> dict[str, Any]:

@@ -136,14 +136,14 @@ class VectorSums(Sums):
         else:
             sums.add_up(factors, name)
 
-    def push(self, given: Grid, factors: Sequence[Factor], targets: Sequence[Target], loops: Sequence[Loop]) -> None:
-        products = [(target.grid, [given, *(factors[f] for f in target.factors)]) for target in targets]
-        if any(self._of(*parts, out=target) is self for target, parts in products):
-            super().push(given, factors, targets, loops)
+    def push(self, adjoint: Grid, factors: Sequence[Factor], targets: Sequence[Target], loops: Sequence[Loop]) -> None:
+        products = [(target.grid, [adjoint, *(factors[f] for f in target.factors)]) for target in targets]
+        if any(self._of(*product, out=target) is self for target, product in products):
+            super().push(adjoint, factors, targets, loops)
             return
         with self.loops(loops):
-            for target, parts in products:
-                self.contract(target, parts)
+            for target, product in products:
+                self.contract(target, product)
 
     def clear(self, grid: Grid) -> None:
         Sums.clear(self._of(grid), grid)
@@ -170,8 +170,8 @@ class VectorSums(Sums):
 
 def _is_last(v: Variable, grids: Sequence[Grid]) -> bool:
     """Whether a symbol, of which there may be many, is the last index of whatever it is an index of."""
-    own = [g for g in grids if v in g.variables]
-    return _is_wide(v.size) and all(g.symbols[-1] == v and g.symbols.count(v) == 1 for g in own)
+    mine = [g for g in grids if v in g.variables]
+    return _is_wide(v.size) and all(g.symbols[-1] == v and g.symbols.count(v) == 1 for g in mine)
 
 
 def _is_wide(size: Size) -> bool:

@@ -63,7 +63,7 @@ def _bonus(recursion: Recursion, rule: Rule, ref: Ref, sizes: dict[str, tuple[Si
         for x, size in zip(ref.symbols, recursion.tables[ref.table].sizes, strict=True)
         if not isinstance(x, Word)
     ]
-    found = tuple(size for _, size in kept)
-    if sizes.setdefault(ref.table, found) != found:
+    axes = tuple(size for _, size in kept)
+    if sizes.setdefault(ref.table, axes) != axes:
         raise InvalidRecursion(f"{rule}: words stand in other axes of {ref.table} than in other rules")
     return Ref(bonus_name(ref.table), False, positions, tuple(x for x, _ in kept))

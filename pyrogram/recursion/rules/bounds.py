@@ -77,14 +77,14 @@ class Bounds:
         highs = [Position(y, self._most[x, y]) for y in among if self._most[x, y] < UNBOUNDED // 2]
         return self._strictest(lows, low=True), self._strictest(highs, low=False)
 
-    def _strictest(self, found: list[Position], low: bool) -> tuple[Position, ...]:
+    def _strictest(self, positions: list[Position], low: bool) -> tuple[Position, ...]:
         """Those that no other one makes superfluous."""
 
         def implies(a: Position, b: Position) -> bool:
             return (self.least(a, b) if low else self.least(b, a)) >= 0
 
         kept: list[Position] = []
-        for a in found:
+        for a in positions:
             if any(implies(b, a) for b in kept):
                 continue
             kept = [b for b in kept if not implies(a, b)] + [a]

@@ -201,5 +201,5 @@ def names_in(ref: Ref) -> set[str]:
 
 def symbols_in(refs: Iterable[Ref]) -> tuple[Variable, ...]:
     """The symbol variables that references know, each once."""
-    found = [x.row if isinstance(x, Entry) else x for ref in refs for x in ref.symbols]
-    return tuple(dict.fromkeys(x for x in found if isinstance(x, Variable)))
+    symbols = [x.row if isinstance(x, Entry) else x for ref in refs for x in ref.symbols]
+    return tuple(dict.fromkeys(x for x in symbols if isinstance(x, Variable)))

@@ -64,14 +64,16 @@ class Chart:
         grounded = Grounded(recursion, n, sizes=sizes, lists=lists, words=words)
         kept: dict[Key, list[Instance]] = {}
         for key in grounded.order:
-            own = [x for x in grounded.instances[key] if self._is_possible(x, weights) and kept.keys() >= {*x.items}]
-            if own:
-                kept[key] = own
+            instances = [
+                x for x in grounded.instances[key] if self._is_possible(x, weights) and kept.keys() >= {*x.items}
+            ]
+            if instances:
+                kept[key] = instances
         if sum(map(len, kept.values())) > MOST_INSTANCES:
             self._refuse()
         self.instances = {key: kept[key] for key in self._by_width(kept)}
         """The instances that add to each item, in an order in which a chart is filled: short spans first."""
-        used = dict.fromkeys(key for own in self.instances.values() for x in own for key in x.weights)
+        used = dict.fromkeys(key for instances in self.instances.values() for x in instances for key in x.weights)
         self.weights = {key: self.weights[key] for key in used}
         """The weights of these instances, by key."""
 
@@ -82,28 +84,28 @@ class Chart:
 
     def inside(self) -> dict[Key, float]:
         """By item, the sum over its derivations of the products of their weights."""
-        found: dict[Key, float] = {}
-        for key, own in self.instances.items():
-            found[key] = sum(self._product(x, found) for x in own)
-        return found
+        values: dict[Key, float] = {}
+        for key, instances in self.instances.items():
+            values[key] = sum(self._product(x, values) for x in instances)
+        return values
 
     def outside(self) -> dict[Key, float]:
         """By item, the derivative of Z: the sum over derivations with a gap where the item is."""
         inside = self.inside()
-        found = dict.fromkeys(self.instances, 0.0)
-        if self.goal in found:
-            found[self.goal] = 1.0
+        adjoints = dict.fromkeys(self.instances, 0.0)
+        if self.goal in adjoints:
+            adjoints[self.goal] = 1.0
         for key in reversed(self.instances):
             for x in self.instances[key]:
                 for place, item in enumerate(x.items):
                     others = [y for at, y in enumerate(x.items) if at != place]
-                    product = found[key]
+                    product = adjoints[key]
                     for weight in x.weights:
                         product *= self.weights[weight]
                     for other in others:
                         product *= inside[other]
-                    found[item] += product
-        return found
+                    adjoints[item] += product
+        return adjoints
 
     def marginals(self) -> dict[Key, float]:
         """By item, inside times outside over Z: how often a derivation is expected to use it. Empty if Z = 0."""
@@ -129,12 +131,12 @@ class Chart:
         """The names of the symbols of an item or a weight, numbers if they have none; not of axes of size one."""
         name, indices = key
         sizes = self.recursion.tables[name].sizes
-        found = []
+        names = []
         for size, x in zip(sizes, indices[len(indices) - len(sizes) :], strict=True):
             known = self.symbols.get(size, ()) if isinstance(size, str) else ()
             if size != 1:
-                found.append(str(known[x]) if x < len(known) else str(x))
-        return found
+                names.append(str(known[x]) if x < len(known) else str(x))
+        return names
 
     def _refuse(self) -> NoReturn:
         raise ValueError(
@@ -176,7 +178,7 @@ class Chart:
             width = at[1] - at[0] if len(at) == 2 else at[0] - self.recursion.first if at else self.n
             return width, at[0] if at else 0, tables.index(key[0]), key
 
-        order = TopologicalSorter({key: {item for x in own for item in x.items} for key, own in instances.items()})
+        order = TopologicalSorter({key: {item for x in uses for item in x.items} for key, uses in instances.items()})
         order.prepare()
         ready: list[tuple[int, int, int, Key]] = []
         while order.is_active():

@@ -34,18 +34,20 @@ def with_components(recursion: Recursion, weights: Collection[str]) -> Recursion
 
     :param weights: names of the weights that each component has of its own, their first symbol, too.
     """
-    own = {name for name, table in recursion.tables.items() if table.is_item and name != recursion.goal} | set(weights)
-    made = copy.copy(recursion)
-    made.tables = {SHARE: Table(made, SHARE, False, (COMPONENTS,))}
+    by_component = {name for name, table in recursion.tables.items() if table.is_item and name != recursion.goal} | set(
+        weights
+    )
+    mixture = copy.copy(recursion)
+    mixture.tables = {SHARE: Table(mixture, SHARE, False, (COMPONENTS,))}
     for name, table in recursion.tables.items():
-        sizes = (COMPONENTS, *table.sizes) if name in own else table.sizes
-        made.tables[name] = Table(made, name, table.is_item, sizes)
-    made.rules = [_with_component(recursion, rule, own) for rule in recursion.rules]
-    return made
+        sizes = (COMPONENTS, *table.sizes) if name in by_component else table.sizes
+        mixture.tables[name] = Table(mixture, name, table.is_item, sizes)
+    mixture.rules = [_with_component(recursion, rule, by_component) for rule in recursion.rules]
+    return mixture
 
 
-def _with_component(recursion: Recursion, rule: Rule, own: set[str]) -> Rule:
-    head, *factors = (_of_component(ref) if ref.table in own else ref for ref in (rule.head, *rule.factors))
+def _with_component(recursion: Recursion, rule: Rule, by_component: set[str]) -> Rule:
+    head, *factors = (_of_component(ref) if ref.table in by_component else ref for ref in (rule.head, *rule.factors))
     if head.table == recursion.goal:
         factors.insert(0, Ref(SHARE, False, (), (_COMPONENT,)))
     return replace(rule, head=head, factors=tuple(factors), written=None)

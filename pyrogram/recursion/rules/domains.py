@@ -77,16 +77,16 @@ def check_arity(rules: Sequence[Rule]) -> dict[str, int]:
 
 def constraints(rule: Rule, first: int, domains: Mapping[str, Domain]) -> list[Bound] | None:
     """All that holds for the positions of an instance of a rule; None if a factor has no proof yet."""
-    found = [*rule.bounds, *_ordered(Position("", 1), N)]
+    bounds = [*rule.bounds, *_ordered(Position("", 1), N)]
     for x in rule.positions:
-        found += [*_ordered(Position("", first), Position(x)), *_ordered(Position(x), N)]
+        bounds += [*_ordered(Position("", first), Position(x)), *_ordered(Position(x), N)]
     for ref in (rule.head, *rule.factors):
-        found += bounds_of(ref, first)
+        bounds += bounds_of(ref, first)
     for ref in rule.items:
         if ref.table not in domains:
             return None
-        found += within(ref, domains[ref.table])
-    return found
+        bounds += within(ref, domains[ref.table])
+    return bounds
 
 
 def bounds_of(ref: Ref, first: int) -> Iterator[Bound]:
@@ -103,13 +103,13 @@ def last_read(rules: Sequence[Rule], first: int, domains: Mapping[str, Domain]) 
 
     That is -1 for the i of span[i, j] with i < j: the table needs no row n.
     """
-    found: dict[str, tuple[int, ...]] = {}
+    steps: dict[str, tuple[int, ...]] = {}
     for rule in rules:
         bounds = Bounds(rule.positions, constraints(rule, first, domains) or [])
         for f in rule.weights:
-            own = [min(bounds.most(x, N), 0) for x in f.positions]
-            found[f.table] = tuple(map(max, own, found.get(f.table, own)))
-    return found
+            mine = [min(bounds.most(x, N), 0) for x in f.positions]
+            steps[f.table] = tuple(map(max, mine, steps.get(f.table, mine)))
+    return steps
 
 
 def within(ref: Ref, domain: Domain) -> Iterator[Bound]:
@@ -126,30 +126,30 @@ def derive(rules: Sequence[Rule], first: int) -> dict[str, Domain]:
 
     :raises InvalidRecursion: if an item is never proved, or its width has no lower bound.
     """
-    found: dict[str, Domain] = {}
+    domains: dict[str, Domain] = {}
     changes: dict[str, int] = {}
     changed = True
     while changed:
         changed = False
         for rule in rules:
-            own = _of_rule(rule, first, found)
-            if own is None:
+            proved = _of_rule(rule, first, domains)
+            if proved is None:
                 continue
             name = rule.head.table
-            old = found.get(name, own)
-            new = Domain(min(old.least, own.least), max(old.greatest, own.greatest))
+            old = domains.get(name, proved)
+            new = Domain(min(old.least, proved.least), max(old.greatest, proved.greatest))
             if new.least < 0:
                 a, b = (ZERO, ZERO, *rule.head.positions)[-2:]
                 raise InvalidRecursion(f"{rule}: nothing says that {a} <= {b} in {rule.head}; multiply by ({a} <= {b})")
-            if name not in found or new != old:
+            if name not in domains or new != old:
                 changes[name] = changes.get(name, 0) + 1
                 if changes[name] > 3 and new.greatest > old.greatest:  # it grows with n
                     new = replace(new, greatest=UNBOUNDED)
-                found[name], changed = new, True
-    found = _narrowed(rules, first, found)
+                domains[name], changed = new, True
+    domains = _narrowed(rules, first, domains)
     for rule in rules:
-        given = constraints(rule, first, found)
-        if given is not None and not rule.is_case and not Bounds(rule.positions, given).possible:
+        bounds = constraints(rule, first, domains)
+        if bounds is not None and not rule.is_case and not Bounds(rule.positions, bounds).possible:
             raise InvalidRecursion(
                 f"{rule} never applies: no positions fit into all of its items, weights and comparisons"
             )
@@ -157,15 +157,15 @@ def derive(rules: Sequence[Rule], first: int) -> dict[str, Domain]:
         for ref in (*rule.items, rule.head):
             if all(ref.table != other.head.table for other in rules):
                 raise InvalidRecursion(f"{rule}: no rule adds to {ref.table}")
-            if ref.table not in found:
+            if ref.table not in domains:
                 raise InvalidRecursion(f"{rule}: no rule without items leads to {ref.table}, so it is never proved")
-    return found
+    return domains
 
 
 def _of_rule(rule: Rule, first: int, domains: Mapping[str, Domain]) -> Domain | None:
     """The widths of the head where a rule applies; None if it applies nowhere yet."""
-    given = constraints(rule, first, domains)
-    bounds = None if given is None else Bounds(rule.positions, given)
+    constraints_of_rule = constraints(rule, first, domains)
+    bounds = None if constraints_of_rule is None else Bounds(rule.positions, constraints_of_rule)
     if bounds is None or not bounds.possible:
         return None
     a, b = (ZERO, ZERO, *rule.head.positions)[-2:]
@@ -177,13 +177,13 @@ def _narrowed(rules: Sequence[Rule], first: int, domains: dict[str, Domain]) -> 
     while True:
         greatest: dict[str, int] = {}
         for rule in rules:
-            own, name = _of_rule(rule, first, domains), rule.head.table
-            if own is not None:
-                greatest[name] = max(greatest.get(name, own.greatest), own.greatest)
-        found = {f: replace(x, greatest=min(x.greatest, greatest.get(f, x.greatest))) for f, x in domains.items()}
-        if found == domains:
-            return found
-        domains = found
+            proved, name = _of_rule(rule, first, domains), rule.head.table
+            if proved is not None:
+                greatest[name] = max(greatest.get(name, proved.greatest), proved.greatest)
+        narrower = {f: replace(x, greatest=min(x.greatest, greatest.get(f, x.greatest))) for f, x in domains.items()}
+        if narrower == domains:
+            return narrower
+        domains = narrower
 
 
 def _ordered(a: Position, b: Position) -> Iterator[Bound]:

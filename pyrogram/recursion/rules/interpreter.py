@@ -89,8 +89,8 @@ class Derivations(Semiring[list[tuple[float, tuple[Key, ...]]]]):
     def weight(self, key: Key, value: float) -> Any:
         return ((value, (key,)),)
 
-    def _kept(self, found: list[Any]) -> Any:
-        return tuple(found if self.k is None else sorted(found, key=lambda pair: -pair[0])[: self.k])
+    def _kept(self, pairs: list[Any]) -> Any:
+        return tuple(pairs if self.k is None else sorted(pairs, key=lambda pair: -pair[0])[: self.k])
 
 
 class Entropy(Semiring[tuple[float, float]]):
@@ -133,16 +133,16 @@ class Grounded:
         self.recursion, self.n = recursion, n
         self.sizes, self.lists, self.words = dict(sizes or {}), dict(lists or {}), dict(words or {})
         self._check()
-        found = [x for rule in recursion.rules for x in self._instances(rule)]
+        instances = [x for rule in recursion.rules for x in self._instances(rule)]
         proved: set[Key] = set()
         while True:
-            more = {x.head for x in found if x.head not in proved and proved.issuperset(x.items)}
+            more = {x.head for x in instances if x.head not in proved and proved.issuperset(x.items)}
             if not more:
                 break
             proved |= more
         self.instances: dict[Key, list[Instance]] = {key: [] for key in sorted(proved)}
         """What proves each item, by its key."""
-        for x in found:
+        for x in instances:
             if proved.issuperset(x.items):
                 self.instances[x.head].append(x)
         before = {key: {item for x in chosen for item in x.items} for key, chosen in self.instances.items()}
@@ -161,7 +161,7 @@ class Grounded:
         return self._values(semiring, weights, self.order)
 
     def _values(self, semiring: Semiring[Any], weights: Mapping[str, Any], order: Sequence[Key]) -> dict[Key, Any]:
-        found: dict[Key, Any] = {}
+        values: dict[Key, Any] = {}
         for key in order:
             total = semiring.zero
             for x in self.instances[key]:
@@ -170,10 +170,10 @@ class Grounded:
                     number = _element(weights, name, indices)
                     value = semiring.times(value, semiring.weight((name, indices), number))
                 for item in x.items:
-                    value = semiring.times(value, found[item])
+                    value = semiring.times(value, values[item])
                 total = semiring.plus(total, value)
-            found[key] = total
-        return found
+            values[key] = total
+        return values
 
     def goal(self, semiring: Semiring[Any], weights: Mapping[str, Any]) -> Any:
         """The value of the goal: log Z's Z, the best derivation, all of them, as the semiring has it."""

@@ -341,15 +341,15 @@ class Rule:
     @property
     def positions(self) -> tuple[str, ...]:
         """Names of all position variables."""
-        found = [x.name for f in (self.head, *self.factors) for x in _positions(f)]
-        found += [x for b in self.bounds for x in (b.x, b.y)]
-        return tuple(dict.fromkeys(x for x in found if x not in ("", "n")))
+        names = [x.name for f in (self.head, *self.factors) for x in _positions(f)]
+        names += [x for b in self.bounds for x in (b.x, b.y)]
+        return tuple(dict.fromkeys(x for x in names if x not in ("", "n")))
 
     @property
     def variables(self) -> tuple[Variable, ...]:
         """All symbol variables."""
-        found = [x.row if isinstance(x, Entry) else x for f in (self.head, *self.factors) for x in f.symbols]
-        return tuple(dict.fromkeys(x for x in found if isinstance(x, Variable)))
+        symbols = [x.row if isinstance(x, Entry) else x for f in (self.head, *self.factors) for x in f.symbols]
+        return tuple(dict.fromkeys(x for x in symbols if isinstance(x, Variable)))
 
     def __str__(self) -> str:
         return f"{self.head} += {Product(self.factors, self.bounds)}"

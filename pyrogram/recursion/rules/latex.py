@@ -47,8 +47,8 @@ def _variables(ref: Ref) -> set[object]:
     return {getattr(x, "row", x) for x in ref.symbols}
 
 
-def _limit(found: Sequence[Position], choose: str) -> str:
-    texts = [_position(x) for x in found]
+def _limit(ends: Sequence[Position], choose: str) -> str:
+    texts = [_position(x) for x in ends]
     return texts[0] if len(texts) == 1 else f"\\{choose}({', '.join(texts)})"
 
 

@@ -38,8 +38,10 @@ def _lowered(recursion: Recursion, widen: bool) -> Cells:
     rules, sizes = specialized(recursion)
     goals = {rule.head.table for rule in recursion.rules if not rule.head.positions and not rule.head.symbols}
     if len(goals) != 1:
-        found = f"has {len(goals)}, {' and '.join(sorted(goals))}" if goals else "has none"
-        raise InvalidRecursion(f"a recursion has one item without indices, its goal, and {recursion.name} {found}")
+        goals_there = f"has {len(goals)}, {' and '.join(sorted(goals))}" if goals else "has none"
+        raise InvalidRecursion(
+            f"a recursion has one item without indices, its goal, and {recursion.name} {goals_there}"
+        )
     check_arity(recursion.rules)
     arity = check_arity(rules)
     domains = derive(rules, recursion.first)
@@ -83,7 +85,7 @@ def _canonical(rule: Rule, first: int) -> Rule:
 
 def _classes(kind: Kind, rules: list[Rule], first: int, domains: dict[str, Domain], widen: bool) -> list[CellClass]:
     if kind == "goal":
-        made = [CellClass(kind, 0, 0)]
+        classes = [CellClass(kind, 0, 0)]
     else:
         widths = []
         for rule in rules:
@@ -94,37 +96,37 @@ def _classes(kind: Kind, rules: list[Rule], first: int, domains: dict[str, Domai
             return []
         least = min(low for low, _ in widths)
         fixed = max((low for low, high in widths if low == high), default=least - 1)
-        made = [CellClass(kind, w, w) for w in range(least, fixed + 1)]
+        classes = [CellClass(kind, w, w) for w in range(least, fixed + 1)]
         if any(high > fixed for _, high in widths):
-            made.append(CellClass(kind, None, fixed + 1))
+            classes.append(CellClass(kind, None, fixed + 1))
         if widen:
             for rule in rules:
                 name = rule.head.table
                 domains[name] = replace(domains[name], least=min(domains[name].least, fixed + 1))
-    for cell in made:
+    for cell in classes:
         for rule in rules:
             narrowed = replace(rule, bounds=rule.bounds + cell.widths)
             bounds = _bounds(narrowed, first, domains)
             if bounds.possible:
                 _place(cell, narrowed, bounds, cell.limits(first))
         _fill_gaps(cell, rules, domains)
-    return [cell for cell in made if cell.heads]
+    return [cell for cell in classes if cell.heads]
 
 
 def _fill_gaps(cell: CellClass, rules: Sequence[Rule], domains: Mapping[str, Domain]) -> None:
     """Give zero to items that are never proved in these cells and yet lie between their least and greatest width."""
-    found = {h.ref.table for h in cell.heads}
+    tables = {h.ref.table for h in cell.heads}
     for rule in rules:
         head = rule.head
-        if head.table not in found and cell.kind != "goal" and cell.least in domains[head.table]:
-            found.add(head.table)
+        if head.table not in tables and cell.kind != "goal" and cell.least in domains[head.table]:
+            tables.add(head.table)
             cell.heads.append(Head(head))
 
 
 def _bounds(rule: Rule, first: int, domains: Mapping[str, Domain]) -> Bounds:
-    given = constraints(rule, first, domains)
-    assert given is not None  # all items have a proof
-    return Bounds([*rule.positions, "i", "j"], given)
+    constraints_of_rule = constraints(rule, first, domains)
+    assert constraints_of_rule is not None  # all items have a proof
+    return Bounds([*rule.positions, "i", "j"], constraints_of_rule)
 
 
 def _width(kind: Kind, bounds: Bounds) -> tuple[int, int]:

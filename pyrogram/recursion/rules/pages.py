@@ -43,11 +43,11 @@ def recursion(page: Callable[..., None] | None = None, *, first: int = 1) -> Cal
 
     @functools.wraps(written)
     def build(*args: Any, first: int = begin, **options: Any) -> Recursion:
-        made = Recursion(written.__name__, first)
-        written(made, *args, **options)
-        made.check_finished()
-        lower(made)
-        made.formulas = latex
-        return made
+        rules = Recursion(written.__name__, first)
+        written(rules, *args, **options)
+        rules.check_finished()
+        lower(rules)
+        rules.formulas = latex
+        return rules
 
     return build

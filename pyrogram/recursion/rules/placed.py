@@ -53,19 +53,19 @@ class WordWeight:
 
 def placed(recursion: Recursion) -> tuple[Recursion, tuple[WordWeight, ...]]:
     """The recursion without words for symbols of items on left sides, and the weights that take their place."""
-    found: dict[str, WordWeight] = {}
-    rules = [_placed(recursion, rule, found) for rule in recursion.rules]
-    if not found:
+    weights: dict[str, WordWeight] = {}
+    rules = [_placed(recursion, rule, weights) for rule in recursion.rules]
+    if not weights:
         return recursion, ()
-    return with_rules(recursion, rules, {name: (w.size,) for name, w in found.items()}), tuple(found.values())
+    return with_rules(recursion, rules, {name: (w.size,) for name, w in weights.items()}), tuple(weights.values())
 
 
-def _placed(recursion: Recursion, rule: Rule, found: dict[str, WordWeight]) -> Rule:
+def _placed(recursion: Recursion, rule: Rule, weights: dict[str, WordWeight]) -> Rule:
     symbols, added = list(rule.head.symbols), []
     for axis, (x, size) in enumerate(zip(symbols, recursion.tables[rule.head.table].sizes, strict=True)):
         if isinstance(x, Word):
             weight = WordWeight(x.words, size)
-            found[weight.name] = weight
+            weights[weight.name] = weight
             symbols[axis] = Variable(f"{x.words}.{axis}", size)
             added.append(Ref(weight.name, False, (x.position,), (symbols[axis],)))
     if not added:

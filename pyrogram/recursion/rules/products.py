@@ -55,17 +55,17 @@ def with_products(recursion: Recursion, shared: bool = True) -> Products:
     alone, rules = set() if shared else _shared(recursion), list[Rule]()
     for rule in recursion.rules:
         common = tuple(f for f in rule.weights if (rule.head.table, f) in alone)
-        own = tuple(f for f in rule.weights if f not in common)
-        parts = common if common and not _is_product(own) else rule.weights
-        rules.append(_with_product(rule, parts, factors))
+        others = tuple(f for f in rule.weights if f not in common)
+        together = common if common and not _is_product(others) else rule.weights
+        rules.append(_with_product(rule, together, factors))
     return Products(with_rules(recursion, rules, dict.fromkeys(factors, ())), factors)
 
 
 def _shared(recursion: Recursion) -> set[tuple[str, Ref]]:
     """Items with the weights that stand in more than one of their rules."""
     possible = [r for r in recursion.rules if Bounds([*r.positions, "n"], r.bounds).possible]
-    found = Counter((rule.head.table, f) for rule in possible for f in set(rule.weights))
-    return {key for key, count in found.items() if count > 1}
+    uses = Counter((rule.head.table, f) for rule in possible for f in set(rule.weights))
+    return {key for key, count in uses.items() if count > 1}
 
 
 def _with_product(rule: Rule, weights: tuple[Ref, ...], factors: dict[str, tuple[Ref, ...]]) -> Rule:
@@ -79,9 +79,9 @@ def _with_product(rule: Rule, weights: tuple[Ref, ...], factors: dict[str, tuple
     by_axes = sorted(weights, key=lambda f: len(names_in(f)))
     names = list(dict.fromkeys(x.name for f in by_axes for x in _positions(f)))  # of all first, for outer loops
     axes = {x: Position(f"axis{number}") for number, x in enumerate(names)}
-    parts = tuple(renamed(f, axes) for f in weights)  # in their order, in which derivations name them
-    name = " * ".join(map(str, parts))
-    factors[name] = parts
+    renamed_weights = tuple(renamed(f, axes) for f in weights)  # in their order, in which derivations name them
+    name = " * ".join(map(str, renamed_weights))
+    factors[name] = renamed_weights
     product = Ref(name, False, tuple(map(Position, names)), ())
     return replace(rule, factors=(*before, product, *after, *rule.items), bounds=_bounds(rule, weights), written=None)
 
@@ -116,13 +116,13 @@ def _with_given(
         for g in (g for g in rule.weights if g.table not in given and _indices(f) == _indices(g) is not None):
             names, symbols = sorted(names_in(f)), symbols_in([f])
             axes = {x: Position(f"axis{number}") for number, x in enumerate(names)}
-            own = {x: Variable(f"axis{number}", x.size) for number, x in enumerate(symbols)}
-            parts = tuple(
-                replace(part, symbols=tuple(own[x] if isinstance(x, Variable) else x for x in part.symbols))
+            axis_of = {x: Variable(f"axis{number}", x.size) for number, x in enumerate(symbols)}
+            weights = tuple(
+                replace(part, symbols=tuple(axis_of[x] if isinstance(x, Variable) else x for x in part.symbols))
                 for part in (renamed(f, axes), renamed(g, axes))
             )
-            product = Ref(" * ".join(map(str, parts)), False, tuple(map(Position, names)), tuple(symbols))
-            factors[product.table], sizes[product.table] = parts, tuple(x.size for x in symbols)
+            product = Ref(" * ".join(map(str, weights)), False, tuple(map(Position, names)), tuple(symbols))
+            factors[product.table], sizes[product.table] = weights, tuple(x.size for x in symbols)
             left = tuple(x for x in rule.factors if x not in (f, g))
             return replace(rule, factors=(*left, product), bounds=_bounds(rule, (f, g)), written=None)
     return rule

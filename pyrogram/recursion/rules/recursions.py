@@ -117,7 +117,7 @@ class Recursion:
     def _declare(self, names: str, kind: str, make: Callable[[str], Any]) -> Any:
         if not isinstance(names, str) or not names.split():
             raise InvalidRecursion(f"names ({kind}) are one string, separated by blanks, and not {names!r}")
-        found = []
+        declared = []
         for name in names.split():
             if not name.isidentifier() or name == "n":
                 raise InvalidRecursion(
@@ -126,8 +126,8 @@ class Recursion:
             if name in self._names:
                 raise InvalidRecursion(f"{name} is declared twice, as {self._names[name]} and as {kind}")
             self._names[name] = kind
-            found.append(make(name))
-        return found[0] if len(found) == 1 else tuple(found)
+            declared.append(make(name))
+        return declared[0] if len(declared) == 1 else tuple(declared)
 
     def _table(self, name: str, is_item: bool, sizes: tuple[Size, ...]) -> Table:
         self.tables[name] = Table(self, name, is_item, tuple(_size(name, size) for size in sizes))
@@ -213,10 +213,10 @@ def with_rules(recursion: Recursion, rules: Sequence[Rule], weights: Mapping[str
 
     :param weights: the sizes of those that are new, by name.
     """
-    made = copy.copy(recursion)
-    made.rules = list(rules)
-    made.tables = {**made.tables, **{name: Table(made, name, False, sizes) for name, sizes in weights.items()}}
-    return made
+    changed = copy.copy(recursion)
+    changed.rules = list(rules)
+    changed.tables = {**changed.tables, **{name: Table(changed, name, False, sizes) for name, sizes in weights.items()}}
+    return changed
 
 
 def _without_brackets(head: Ref, product: Product) -> Iterator[tuple[tuple[Ref, ...], tuple[Bound, ...], bool]]:
@@ -227,13 +227,13 @@ def _without_brackets(head: Ref, product: Product) -> Iterator[tuple[tuple[Ref, 
     refs = (head, *product.factors)
     places = [(f, a) for f, ref in enumerate(refs) for a, x in enumerate(ref.symbols) if isinstance(x, Bracket)]
     for values in itertools.product((1, 0), repeat=len(places)):
-        found, cases = list(refs), []
+        factors, cases = list(refs), []
         for (f, a), value in zip(places, values, strict=True):
-            symbols = list(found[f].symbols)
+            symbols = list(factors[f].symbols)
             bracket, symbols[a] = symbols[a], Constant(value)
-            found[f] = replace(found[f], symbols=tuple(symbols))
+            factors[f] = replace(factors[f], symbols=tuple(symbols))
             cases.append(bracket.bounds if value else tuple(b.negated() for b in bracket.bounds))
-        yield tuple(found), product.bounds + tuple(b for bounds in cases for b in bounds), bool(places)
+        yield tuple(factors), product.bounds + tuple(b for bounds in cases for b in bounds), bool(places)
 
 
 def _symbol(x: Any, size: Size, written: str) -> Any:

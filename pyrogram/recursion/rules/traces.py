@@ -58,11 +58,11 @@ class Traces:
         """The rows of all derivations of an item, by default the goal; equal rows of several derivations as often."""
         item = item or self.goal
         if item not in self._listed:
-            found = []
+            rows = []
             for events, items, _ in self._instances(item, None, 0):
-                parts = [self.rows(x) for x in items]
-                found += [sum(chosen, events) for chosen in itertools.product(*parts)]
-            self._listed[item] = found
+                rows_of_items = [self.rows(x) for x in items]
+                rows += [sum(chosen, events) for chosen in itertools.product(*rows_of_items)]
+            self._listed[item] = rows
         return self._listed[item]
 
     def ways(self, row: Sequence[int]) -> int:
@@ -74,20 +74,20 @@ class Traces:
 
         :raises ValueError: if there is none.
         """
-        ends, found = self._reader(row), list[Item]()
+        ends, used = self._reader(row), list[Item]()
         if len(row) not in ends(self.goal, 0):
             raise ValueError(f"the row {list(row)} is no derivation of a sentence of {self.n} words")
         agenda = [(self.goal, 0, len(row))]
         while agenda:
             item, start, stop = agenda.pop()
-            found.append(self._as_written(item))
+            used.append(self._as_written(item))
             for events, items, weights in self._instances(item, row, start):
                 cuts = self._cuts(ends, items, start + len(events), stop)
                 if cuts is not None:
-                    found += weights
+                    used += weights
                     agenda += zip(items, cuts, [*cuts, stop][1:], strict=True)
                     break
-        return found
+        return used
 
     def _as_written(self, item: Item) -> Item:
         """An item with the symbols that are constants in all rules: cells have them in its name."""
@@ -118,7 +118,7 @@ class Traces:
 
         def ends(item: Item, start: int) -> dict[int, int]:
             if (item, start) not in known:
-                found: dict[int, int] = {}
+                stops: dict[int, int] = {}
                 for events, items, _ in self._instances(item, row, start):
                     sofar = {start + len(events): 1}
                     for x in items:
@@ -128,8 +128,8 @@ class Traces:
                                 after[u] = after.get(u, 0) + ways * more
                         sofar = after
                     for t, ways in sofar.items():
-                        found[t] = found.get(t, 0) + ways
-                known[item, start] = found
+                        stops[t] = stops.get(t, 0) + ways
+                known[item, start] = stops
             return known[item, start]
 
         return ends
@@ -210,13 +210,13 @@ class Traces:
         return down(0, places)
 
     def _matches(
-        self, given: Sequence[Any], values: Sequence[int], places: Places, symbols: Symbols
+        self, indices: Sequence[Any], values: Sequence[int], places: Places, symbols: Symbols
     ) -> Iterator[Symbols]:
         """All values of unknown symbols by which symbols have these values."""
-        if not given:
+        if not indices:
             yield symbols
             return
-        x, value = given[0], values[0]
+        x, value = indices[0], values[0]
         options: list[Symbols] = []
         if isinstance(x, Variable) and x not in symbols:
             options = [{**symbols, x: value}] if value < self._size(x.size) else []
@@ -225,7 +225,7 @@ class Traces:
         elif self._symbol(x, places, symbols) == value:
             options = [symbols]
         for chosen in options:
-            yield from self._matches(given[1:], values[1:], places, chosen)
+            yield from self._matches(indices[1:], values[1:], places, chosen)
 
     # ------------------------------------------------------------------ values
 
