@@ -27,8 +27,6 @@ class Inputs:
     :param lists: columns of lists of rules.
     :param constants: tables that are the same in many calls, evidence say: numbers, no logarithms, that nobody counts.
     :param checked: whether words and lists are known to be right for weights of these shapes.
-    :param key: stands for :meth:`shapes`, if there is one.
-    :param addresses: of weights that stay where they are from call to call, by parameter.
     """
 
     lengths: Numbers
@@ -38,8 +36,9 @@ class Inputs:
     lists: Mapping[str, Numbers]
     constants: frozenset[str] = frozenset()
     checked: bool = False
-    key: object = None
-    addresses: Mapping[str, int] = field(default_factory=lambda: _NONE)
+    #: Of inputs that are made of others: what stands for their :meth:`shapes`, and addresses that stay, by parameter.
+    key: object = field(default=None, init=False, repr=False)
+    addresses: Mapping[str, int] = field(default_factory=lambda: _NONE, init=False, repr=False)
 
     def with_constants(self, constants: Mapping[str, Numbers]) -> Inputs:
         """The same with tables of numbers that are not counted, shape ``(B, *axes)``, positions first."""

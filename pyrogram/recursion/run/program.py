@@ -204,7 +204,9 @@ class Program:
         with np.errstate(under="ignore", invalid="ignore"):
             np.exp(logs, logs)
         rest = inputs.words, inputs.sizes, inputs.lists, inputs.constants, inputs.checked
-        return plan.engine, Inputs(inputs.lengths, tables, *rest, plan.shapes, plan.addresses), False
+        few = Inputs(inputs.lengths, tables, *rest)
+        few.key, few.addresses = plan.shapes, plan.addresses
+        return plan.engine, few, False
 
     def _plan(self, inputs: Inputs, shapes: object) -> Plan:
         weights, constants, dtype = inputs.weights, inputs.constants, _dtype(inputs)
