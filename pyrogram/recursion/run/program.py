@@ -193,18 +193,16 @@ class Program:
             self._own.plan = plan if plan.numbers.nbytes <= KEPT else None
         if plan.engine is plan.of_logs:
             return plan.engine, inputs, False
-        tables, logs = {**inputs.weights, **plan.tables}, plan.numbers
-        for name, table in inputs.weights.items():
-            if name in plan.tables:
-                tables[name][...] = table
-            else:
-                tables[name] = np.asarray(table, logs.dtype)
+        logs = plan.numbers
+        for name, table in plan.tables.items():
+            table[...] = inputs.weights[name]
         if not _is_near_one(logs):
             return plan.of_logs, inputs.in_logarithms(), bool(np.isnan(logs).any())
         with np.errstate(under="ignore", invalid="ignore"):
             np.exp(logs, logs)
+        others = {n: np.asarray(w, logs.dtype) for n, w in inputs.weights.items() if n not in plan.tables}
         rest = inputs.words, inputs.sizes, inputs.lists, inputs.constants, inputs.checked
-        few = Inputs(inputs.lengths, tables, *rest)
+        few = Inputs(inputs.lengths, {**plan.tables, **others}, *rest)
         few.key, few.addresses = plan.shapes, plan.addresses
         return plan.engine, few, False
 
