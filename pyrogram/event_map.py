@@ -136,18 +136,13 @@ class EventMap:
             sums[name] = values[first].new_zeros(*batch, *block.shape)
             for table, place in places.items():
                 if isinstance(place, slice):
-                    sums[name][..., place] += values[table]
+                    sums[name][..., place].add_(values[table])
                 else:
                     index = place.to(values[first].device).reshape(-1)
                     sums[name].flatten(len(batch)).index_add_(-1, index, values[table].reshape(*batch, index.numel()))
         return sums
 
     # ------------------------------------------------------------------ numbers of elements
-
-    @property
-    def num_elements(self) -> int:
-        """Of all tables."""
-        return sum(table.size for table in self.tables.values())
 
     def by_component(self, num_components: int) -> Numbers:
         """The number in the tables of K components of each element of these tables, shape ``(K, elements)``.

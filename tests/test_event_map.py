@@ -21,7 +21,11 @@ def test_multinomials_are_numbered_through_all_blocks() -> None:
 def test_the_blocks_themselves() -> None:
     events = EventMap.of_blocks(BLOCKS)
     assert events.tables["b"].tolist() == [[2, 3, 4], [5, 6, 7]]
-    assert events.counted is None and events.padding == 11 and events.num_elements == 8
+    assert (
+        events.counted is None
+        and events.padding == 11
+        and {n: t.size for n, t in events.tables.items()} == {"a": 2, "b": 6}
+    )
     assert events.shapes == {"a": (2,), "b": (2, 3)}
 
 

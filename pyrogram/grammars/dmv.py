@@ -143,7 +143,7 @@ class DMV(Grammar):
         """
         words = checked_inputs(self, log_weights, words)
         program = self.program(evidence=bool(evidence))
-        is_shared = all(log_weights[name].dim() == len(block.shape) for name, block in self._blocks.items())
+        is_shared = {log_weights[name].dim() - len(block.shape) for name, block in self._blocks.items()} == {0}
         if is_shared and program.fits(inputs := self._inputs(log_weights, words, evidence)):
             log_z = program.of_fitting(inputs).reshape(words.shape[:-1]).to(log_weights["root"].dtype)
             # Compiled code looks for NaN.

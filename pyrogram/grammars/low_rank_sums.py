@@ -88,29 +88,27 @@ class RankSpaceProgram(TensorProgram):
     def torch_engine(self):  # type: ignore[no-untyped-def]
         return self._page.torch_engine
 
-    def log_values(self, inputs: TensorInputs) -> Tensor:
-        if not self._is_shared(inputs):
-            return super().log_values(inputs)
-        reduced, _ = _with_few_words(inputs)
-        return self._ranks.log_values(self._in_rank_space(reduced, [t.detach() for t in reduced.weights.values()]))
-
     def log_counts(
         self,
         inputs: TensorInputs,
         scale: Tensor | None = None,
         *,
+        counts: bool = True,
         by_sentence: bool = False,
         constants: Mapping[str, Numbers] | None = None,
     ) -> tuple[Tensor, dict[str, Tensor]]:
         if by_sentence or constants or not self._is_shared(inputs):
-            return super().log_counts(inputs, scale, by_sentence=by_sentence, constants=constants)
+            return super().log_counts(inputs, scale, counts=counts, by_sentence=by_sentence, constants=constants)
         reduced, used = _with_few_words(inputs)
+        if not counts:
+            ranks = self._in_rank_space(reduced, [t.detach() for t in reduced.weights.values()])
+            return self._ranks.log_counts(ranks, counts=False)
         with torch.inference_mode(False), torch.enable_grad():
             leaves = [t.detach().clone().requires_grad_() for t in reduced.weights.values()]
             ranks = self._in_rank_space(reduced, leaves)
             by_rank = list(ranks.weights.values())
-            log_z, counts = self._ranks.log_counts(ranks.with_weights([t.detach() for t in by_rank]), scale)
-            grads = dict(zip(inputs.weights, torch.autograd.grad(by_rank, leaves, list(counts.values())), strict=True))
+            log_z, found = self._ranks.log_counts(ranks.with_weights([t.detach() for t in by_rank]), scale)
+            grads = dict(zip(inputs.weights, torch.autograd.grad(by_rank, leaves, list(found.values())), strict=True))
         emission = torch.zeros_like(inputs.in_rows().weights["emission"])
         grads["emission"] = emission.index_copy_(-1, used, grads["emission"])
         return log_z, {name: inputs.like_weights(table) for name, table in grads.items()}

@@ -7,7 +7,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -203,6 +203,13 @@ class LogCounts(Semiring[Any]):
 
     def weight(self, key: Key, value: float) -> Any:
         return self.zero if value == -math.inf else (value, {key: 1.0})
+
+
+def only(inputs: Inputs, sentences: Array) -> Inputs:
+    """Some of the sentences."""
+    weights = {name: table if len(table) == 1 else table[sentences] for name, table in inputs.weights.items()}
+    words = {name: rows[sentences] for name, rows in inputs.words.items()}
+    return replace(inputs, lengths=inputs.lengths[sentences], weights=weights, words=words)
 
 
 def in_logarithms(page: Page, recursion: Recursion, given: Inputs) -> tuple[Array, dict[str, Array]]:

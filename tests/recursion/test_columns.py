@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from enumeration import Trace, random_sentences, summed
+from enumeration import Trace, only, random_sentences, summed
 from pages import Page
 
 from pyrogram.recursion import InvalidRecursion, recursion
@@ -134,7 +134,7 @@ def test_long_chains_of_constant_symbols() -> None:
     assert log_z[0] < -18_000
     found = LanesEngine(made).log_counts(given, np.arange(3))
     compare(found, log_z, counts, "chain")
-    few = given.only(np.array([1, 2]))
+    few = only(given, np.array([1, 2]))
     found = LanesEngine(made).log_counts(few, np.arange(2), counts=False)
     np.testing.assert_allclose(found[0], log_z[1:], rtol=1e-12)
 

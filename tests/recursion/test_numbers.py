@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from enumeration import Trace, in_logarithms, listed, random_sentences
+from enumeration import Trace, in_logarithms, listed, only, random_sentences
 from pages import PAGES, Page
 from random_recursions import random_recursions
 
@@ -115,7 +115,7 @@ def test_draws_and_best_derivations(kind: str) -> None:
     number = 1500
     for page in [*PAGES[:3], *in_lanes(range(8))]:
         made, given = page.make(), of_kind(page, kind, 1)
-        few = given.only(np.array([1, 2, 4]))
+        few = only(given, np.array([1, 2, 4]))
         trace, truth = Trace(few), listed(page, made, few)
         log_z, rows = Program(made).draw(few, number, 3, trace.numbers(), 60)
         scores, _ = Program(made).best(few, 1, trace.numbers(), 60)
@@ -148,7 +148,7 @@ def test_a_block_leaves_nothing_to_a_shorter_one(page: Any, counts: bool, junk: 
     made, rng = page(), np.random.default_rng(0)
     own = Page("page", page)
     given = random_sentences(own, made, [5] * 8 + [1] * 8, rng, shared=False)
-    alone = Program(made).log_counts(given.only(np.arange(8, 16)))
+    alone = Program(made).log_counts(only(given, np.arange(8, 16)))
     for table in given.weights.values():
         table[:8] += junk
     log_z, found = Program(made).log_counts(given, counts=counts)
@@ -163,7 +163,7 @@ def test_a_call_that_ends_early_leaves_nothing_to_the_next(tmp_path: Path, monke
     made, rng = weights_beside_empty_sums(), np.random.default_rng(0)
     own = Page("page", weights_beside_empty_sums)
     given = random_sentences(own, made, [2] * 8 + [1] * 8, rng, shared=False)
-    program, short, long = Program(made), given.only(np.arange(8, 16)), given.only(np.arange(8))
+    program, short, long = Program(made), only(given, np.arange(8, 16)), only(given, np.arange(8))
     alone = program.log_counts(short)
     long.weights["c"][...], long.weights["end"][...] = np.nan, 3000.0
 
@@ -340,7 +340,7 @@ def test_numbers_do_not_depend_on_the_block(page: Page) -> None:
     given = replace(given, weights={n: (x.T * far).T for n, x in given.weights.items()})
     log_z, counts = Program(made).log_counts(given)
     for order in (rng.permutation(48), np.flatnonzero(far == 1.0), np.array([40, 41])):
-        own_z, own = Program(made).log_counts(given.only(order))
+        own_z, own = Program(made).log_counts(only(given, order))
         assert (own_z == log_z[order]).all()
         assert all((own[name] == counts[name][order]).all() for name in counts), page.name
 
@@ -353,7 +353,7 @@ def test_numbers_do_not_depend_on_the_length_of_the_block() -> None:
             given = random_sentences(page, made, [4] * 5 + [5, 5, 5], np.random.default_rng(seed), shared=False)
             try:
                 log_z, counts = program.log_counts(given)
-                alone, own = program.log_counts(given.only(np.arange(5)))
+                alone, own = program.log_counts(only(given, np.arange(5)))
             except InvalidRecursion:
                 break
             np.testing.assert_array_equal(alone, log_z[:5], err_msg=str(made))

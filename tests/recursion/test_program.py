@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +16,7 @@ from pages import PAGES, Page, dmv_words, projective, several_roots, siblings
 
 from pyrogram.charts.projective import first_order
 from pyrogram.charts.sibling import second_order
-from pyrogram.recursion import Recursion, recursion
+from pyrogram.recursion import InvalidRecursion, Recursion, recursion
 from pyrogram.recursion.emit.inputs import Inputs
 from pyrogram.recursion.run import engine
 from pyrogram.recursion.run.engine import LanesEngine
@@ -249,6 +250,18 @@ def test_numbers_do_not_depend_on_threads(name: str) -> None:
     assert all((results[0][1][name] == results[1][1][name]).all() for name in results[0][1])
 
 
+def test_no_sentences_that_share_weights() -> None:
+    made = TREES["dmv of words"]()
+    one = sentences(made, [3], "float32", 1.0)
+    given = replace(one, lengths=one.lengths[:0], words={"w": one.words["w"][:0]})
+    for by_sentence, rows in ((False, 1), (True, 0)):
+        log_z, counts = Program(made).log_counts(given, by_sentence=by_sentence)
+        assert log_z.shape == (0,) and counts.keys() == given.weights.keys()
+        for name, table in counts.items():
+            assert table.shape == (rows, *given.weights[name].shape[1:])
+            assert table.dtype == np.float32 and not table.any()
+
+
 def test_no_sentences() -> None:
     made = projective()
     log_z, counts = Program(made).log_counts(Inputs(np.zeros(0, np.int64), {"arc": np.zeros((0, 4, 4))}, {}, {}, {}))
@@ -367,3 +380,45 @@ def test_derivations_with_constants(page: Page) -> None:
         program.most_expected(constant, worth, trace, 40)[1], program.most_expected(given, worth, trace, 40)[1]
     )
     np.testing.assert_allclose(program.draw(constant, 2, 0, trace, 40)[0], program.draw(given, 2, 0, trace, 40)[0])
+
+
+def test_words_are_looked_at_in_every_call() -> None:
+    """Also where all that shapes tell is known."""
+    made = TREES["dmv of words"]()
+    program, given = Program(made), sentences(made, [4, 3], "float64", 1.0)
+    program.log_counts(given)
+    for word in (3, -1):
+        with pytest.raises(InvalidRecursion, match=r"words w are not all in 0 \.\. 2"):
+            program.log_counts(replace(given, words={"w": np.full((2, 4), word)}))
+    with pytest.raises(InvalidRecursion, match=r"words w have shape \(2, 3\)"):
+        program.log_counts(replace(given, words={"w": given.words["w"][:, :3]}))
+    compare(program.log_counts(given), in_logs(made, given), 1e-11)
+
+
+def test_calls_of_many_shapes_in_turn() -> None:
+    """Weights that are near one are raised in memory that is there from an earlier call; others are not."""
+    made = TREES["dmv of words"]()
+    program, cases, plans = Program(made), [], []
+    for lengths, sigma in (([2, 1], 1.0), ([4, 3], 40.0), ([5], 1.0), ([3, 9], 0.5), ([2, 6, 1], 1.0)):
+        given = sentences(made, lengths, "float64", sigma)
+        own = {name: np.repeat(table, len(lengths), 0) for name, table in given.weights.items()}
+        wide = {"w": np.asfortranarray(np.pad(given.words["w"], ((0, 0), (0, 2))))}
+        cases += [replace(given, weights=w, words=x) for w in (given.weights, own) for x in (given.words, wide)]
+    expected = [in_logs(made, given) for given in cases]
+    for i in np.random.default_rng(0).permutation(np.repeat(range(len(cases)), 3)):
+        compare(program.log_counts(cases[i]), expected[i], 1e-11)
+        np.testing.assert_allclose(program.log_counts(cases[i], counts=False)[0], expected[i][0], rtol=1e-11)
+        plans.append(program._own.plan)  # so no other one is where it was
+
+
+def test_threads_have_memory_of_their_own() -> None:
+    """Weights of one shape, which each thread raises."""
+    made = TREES["dmv of words"]()
+    program, given = Program(made), sentences(made, [9] * 40, "float64", 1.0)
+    cases = [replace(given, weights={n: w - k for n, w in given.weights.items()}) for k in range(4)]
+    expected = [in_logs(made, case)[0] for case in cases]
+    with ThreadPoolExecutor(4) as pool:
+        calls = [pool.submit(lambda k: [program.log_counts(cases[k])[0] for _ in range(50)], k) for k in range(4)]
+    for call, log_z in zip(calls, expected, strict=True):
+        for found in call.result():
+            np.testing.assert_allclose(found, log_z, rtol=1e-11)

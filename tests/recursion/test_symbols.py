@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from enumeration import random_sentences, summed
+from enumeration import only, random_sentences, summed
 from pages import PAGES, Page, hmm
 
 from pyrogram import CFG
@@ -466,7 +466,7 @@ def test_shared_counts_have_nothing_of_a_sentence_that_is_no_number() -> None:
     given = random_sentences(Page("", lambda: made, dict(K=2)), made, [4] * 3, np.random.default_rng(0), shared=False)
     shared = {name: table[:1] for name, table in given.weights.items() if name != "segment"}
     given = replace(given, weights=given.weights | shared)
-    _, expected = Program(made).log_counts(given.only(np.arange(1, 3)))
+    _, expected = Program(made).log_counts(only(given, np.arange(1, 3)))
     given.weights["segment"][0] = np.nan
     log_z, counts = Program(made).log_counts(given)
     assert np.isnan(log_z[0]) and np.isfinite(log_z[1:]).all()

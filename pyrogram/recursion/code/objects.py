@@ -75,12 +75,13 @@ class Call:
 
     :param compiled: has the function.
     :param values: integers, reals and arrays by name; those that every call gives anew may be missing.
+    :param later: the names of these.
     """
 
     def __init__(self, compiled: Compiled, name: str, values: Mapping[str, Any], later: Collection[str] = ()) -> None:
         names = compiled.parameters[name]
         self._places = {key: x for x, key in enumerate(names)}
-        self._slots = (ctypes.c_int64 * len(names))(*(0 if key in later else _slot(values[key]) for key in names))
+        self._slots = (ctypes.c_int64 * len(names))(*(0 if key in later else slot(values[key]) for key in names))
         self._function = _FUNCTION(compiled.addresses[name])
         self._kept = values  # their arrays stay where they are
 
@@ -104,11 +105,11 @@ class Call:
         slots, places = type(self._slots).from_buffer_copy(self._slots), self._places
         for key, x in changes.items():
             if key in places:
-                slots[places[key]] = x if type(x) is int else _slot(x)
+                slots[places[key]] = x if type(x) is int else slot(x)
         return slots
 
 
-def _slot(x: Any) -> int:
+def slot(x: Any) -> int:
     """Eight bytes of a parameter: the address of an array's elements, an integer, the bits of a real."""
     if isinstance(x, np.ndarray):
         try:

@@ -5,14 +5,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 Numbers = Any  # a numpy array
 
+_NONE: Mapping[str, int] = {}
 PARTS = 8  # in which sums over sentences are formed, whatever the number of threads
 
 
@@ -36,12 +36,9 @@ class Inputs:
     lists: Mapping[str, Numbers]
     constants: frozenset[str] = frozenset()
     checked: bool = False
-
-    def only(self, sentences: Numbers) -> Inputs:
-        """Some of the sentences."""
-        weights = {name: table if len(table) == 1 else table[sentences] for name, table in self.weights.items()}
-        words = {name: rows[sentences] for name, rows in self.words.items()}
-        return replace(self, lengths=self.lengths[sentences], weights=weights, words=words)
+    #: Of inputs that are made of others: what stands for their :meth:`shapes`, and addresses that stay, by parameter.
+    key: object = field(default=None, init=False, repr=False)
+    addresses: Mapping[str, int] = field(default_factory=lambda: _NONE, init=False, repr=False)
 
     def with_constants(self, constants: Mapping[str, Numbers]) -> Inputs:
         """The same with tables of numbers that are not counted, shape ``(B, *axes)``, positions first."""
@@ -55,32 +52,34 @@ class Inputs:
             logs = {name: np.log(self.weights[name]) for name in self.constants}
         return replace(self, weights={**self.weights, **logs}, constants=frozenset()) if logs else self
 
-    @cached_property
+    @property
     def pitch(self) -> int:
         """The number of positions of the longest sentence, 0 included."""
         return int(self.lengths.max(initial=1)) + 1
 
     def shapes(self) -> tuple[object, ...]:
-        """All that :meth:`strides` depends on, and the checks of weights, besides the greatest length."""
-        tables = [*self.weights.items(), *self.words.items()]
-        shapes = [x for name, t in tables for x in (name, t.shape, t.strides, t.dtype.char)]
-        return len(self.lengths), *shapes, *self.sizes.items()
+        """All of weights and sizes that :meth:`strides` and checks depend on."""
+        layouts = [x for name, t in self.weights.items() for x in (name, t.shape, t.strides, t.dtype.char)]
+        return self.constants, *layouts, *self.sizes.items()
 
     def strides(self) -> dict[str, int]:
         """The parameters of compiled code that are no arrays."""
         values: dict[str, int] = {"pitch": self.pitch}
         values |= {f"size.{name}": size for name, size in self.sizes.items()}
-        values |= {f"words.{name}.b": words.shape[1] for name, words in self.words.items()}
         for name, table in self.weights.items():
             values |= strided(f"weight.{name}", table, ("b", *range(table.ndim - 1)))
         return values
 
     def arrays(self) -> dict[str, Numbers]:
-        """The parameters that are arrays."""
-        arrays = {"lengths": _int64(self.lengths)}
-        arrays |= {f"list.{name}": _int64(column) for name, column in self.lists.items()}
-        arrays |= {f"words.{name}": _int64(words) for name, words in self.words.items()}
-        arrays |= {f"weight.{name}": table for name, table in self.weights.items()}
+        """The parameters that are arrays, but for those of :attr:`addresses`, and the strides of words."""
+        arrays = {"lengths": np.asarray(self.lengths, np.int64, order="C")}
+        for name, column in self.lists.items():
+            arrays[f"list.{name}"] = np.asarray(column, np.int64, order="C")
+        for name, words in self.words.items():
+            arrays[f"words.{name}"], arrays[f"words.{name}.b"] = np.asarray(words, np.int64, order="C"), words.shape[1]
+        for name, table in self.weights.items():
+            if f"weight.{name}" not in self.addresses:
+                arrays[f"weight.{name}"] = table
         return arrays
 
 
@@ -88,7 +87,3 @@ def strided(name: str, table: Numbers, axes: Sequence[object]) -> dict[str, int]
     """The strides of the axes of a table, in elements; 0 of sentences, and of parts, that share all of it."""
     sizes = zip(axes, table.shape, table.strides, strict=True)
     return {f"{name}.{x}": 0 if x in ("part", "b") and n == 1 else s // table.itemsize for x, n, s in sizes}
-
-
-def _int64(array: Any) -> Numbers:
-    return np.asarray(array, np.int64, order="C")

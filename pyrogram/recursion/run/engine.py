@@ -49,19 +49,17 @@ BLOCKS: dict[str, type[driver.Blocks]] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Prepared:
     """A function with the parameters that follow from shapes.
 
     :param size: of its memory, in cells.
-    :param sizes: numbers of symbols, by their names.
     :param cost: about the number of operations for a sentence.
     """
 
     call: Call
     size: int
     pitch: int
-    sizes: Mapping[str, int]
     cost: float
 
 
@@ -127,7 +125,7 @@ class LanesEngine:
             in this direction are found.
         """
         B, alone = len(inputs.lengths), self._alone(inputs, order)
-        log_z, outputs = np.empty(B), {}
+        log_z, outputs = np.empty(B), dict[str, Numbers]()
         parts = alone + -(-(len(order) - alone) // self.width)
         if into is not None:
             outputs = {name: table[None] for name, table in into.items()}
@@ -139,10 +137,12 @@ class LanesEngine:
             if not by_sentence and any(len(table) == 1 for table in tables.values()):
                 parts = min(parts, max(PARTS, -(-parts // FLOAT32_BLOCKS)) if self.dtype == np.float32 else PARTS)
             for name, table in tables.items():
-                rows = (1, B) if by_sentence or len(table) > 1 else (parts, 1)
+                rows = (1, B) if by_sentence or len(table) != 1 else (parts, 1)
                 outputs[name] = np.zeros((*rows, *table.shape[1:]), self.dtype)
         # Nothing is multiplied without a scale, and each sentence has its own place.
-        fixed = {"parts": parts, "with_counts": int(counts), "plain": int(scale is None)}
+        fixed: dict[str, Any] = {"parts": parts, "with_counts": int(counts), "plain": int(scale is None)}
+        # No parameter, but it tells the strides of outputs.
+        fixed["outputs"] = by_sentence, *[(n, x.shape, x.strides) for n, x in (into or directions or {}).items()]
         own = {"log_z": log_z, **{f"out.{name}": out for name, out in outputs.items()}}
         if scale is not None:
             own["scale"] = np.ascontiguousarray(scale, np.float64)
@@ -153,8 +153,9 @@ class LanesEngine:
             own |= {"tangent": tangent} | {f"direction.{name}": x for name, x in directions.items()}
             self._run("tangents", inputs, order, own, fixed, 0)
             log_z = np.where(log_z < np.inf, tangent, np.nan)
-        summed = {n: out[0] if len(out) == 1 else out.sum(0, dtype=np.float64) for n, out in outputs.items()}
-        return log_z, summed if counts else {}
+        if not counts:
+            return log_z, {}
+        return log_z, {n: out[0] if len(out) == 1 else out.sum(0, dtype=np.float64) for n, out in outputs.items()}
 
     def draw(
         self, inputs: Inputs, order: Numbers, rows: tuple[int, int], seed: int, trace: Trace
@@ -189,25 +190,30 @@ class LanesEngine:
         :param cost: about the number of operations for a sentence; 0: that of log Z and counts.
         """
         if len(order) == 0:
-            self._checks.check(inputs, self._weights)
             return
         if alone:
             self._lone._run(name, inputs, order[:alone], own, fixed, 0, cost)
-            if alone < len(order):
-                self._run(name, inputs, order[alone:], own, fixed, 0, cost)
+            self._run(name, inputs, order[alone:], own, fixed, 0, cost)
             return
         fixed = {"parts": -(-len(order) // self.width), **fixed, "count": len(order)}
-        prepared = self._prepare(name, inputs, own, fixed, int(inputs.lengths[order[0]]) + 1)
-        values, descends = {**own, "order": order, **inputs.arrays()}, name in ("draw", "best")
+        pitch = int(inputs.lengths[order[0]]) + 1
+        key = name, pitch, len(inputs.lengths), *fixed.values(), inputs.key or inputs.shapes()
+        prepared = self._prepared.get(key)
+        if prepared is None:
+            prepared = self._prepared[key] = self._prepare(name, inputs, own, fixed, pitch)
+        elif not inputs.checked:
+            if inputs.lists:
+                self._checks.check_lists(inputs.sizes, inputs.lists)
+            self._checks.check_words(inputs)
+        values, descends = {"order": order, **own, **inputs.arrays()}, name in ("draw", "best")
         if descends:
             values["chains"] = chains_of(self.cells, inputs.sizes, inputs.lists)
 
         def work(turns: Numbers) -> None:
             try:
-                call, later = self._with_memory(name, prepared), {"turns": turns}
+                call, later = self._with_memory(prepared, inputs.addresses), {"turns": turns}
                 if descends:
-                    size = size_of_agenda(self.cells, prepared.pitch, prepared.sizes)
-                    later["agenda"] = np.zeros(size, np.int64)
+                    later["agenda"] = np.zeros(size_of_agenda(self.cells, prepared.pitch, inputs.sizes), np.int64)
                 call(values | later)
             except BaseException:
                 self._own.__dict__.clear()  # a function that ends early leaves anything in memory
@@ -269,31 +275,18 @@ class LanesEngine:
     @functools.cached_property
     def _lone(self) -> LanesEngine:
         """The same, one sentence at a time."""
-        return self._of_width(1)
-
-    def _of_width(self, width: int) -> LanesEngine:
-        """The same, some sentences at a time."""
         options = self._name, self.logs, self._weights.name, self.layout.given, self.shared
-        return LanesEngine(self.recursion, *options, width)
+        return LanesEngine(self.recursion, *options, width=1)
 
     def _prepare(self, name: str, inputs: Inputs, own: Values, fixed: Values, pitch: int) -> Prepared:
         """A function, compiled when it is first needed, and all its parameters that follow from shapes.
 
         :param pitch: words of the longest sentence, and one.
         """
-        outs = [(x.shape, x.strides) for key, x in own.items() if key.startswith(("out.", "direction."))]
-        key = name, pitch, *fixed.values(), *outs, *inputs.shapes()
-        found = self._prepared.get(key)
-        if found is not None:
-            if inputs.lists and not inputs.checked:
-                self._checks.check_lists(inputs.sizes, inputs.lists)
-            if not inputs.checked:
-                self._checks.check_words(inputs)
-            return found
         self._checks.check(inputs, self._weights)
         values: dict[str, Any] = {**inputs.strides(), **fixed}
         values["pitch"] = pitch | 1  # odd: so rows do not fall into the same cache sets
-        run, later = self._function(name), {*own, *inputs.arrays(), *_LATER}
+        run, later = self._function(name), {*own, *inputs.arrays(), *inputs.addresses, *_LATER}
         for w in self.layout.events if "plain" in fixed else ():
             out = own.get(f"out.{w.name}")
             if out is None:  # of the same rank, and nothing is written into it
@@ -304,30 +297,36 @@ class LanesEngine:
         for w in self.layout.weights if name == "tangents" else ():
             direction = own[f"direction.{w.name}"]
             values |= strided(f"direction.{w.name}", direction, ("b", *range(direction.ndim - 1)))
-        size = run("size", values | inputs.arrays())
+        size = run("size", {**values, **inputs.arrays(), **inputs.addresses})
         if len(self._prepared) >= MOST_PREPARED:
             self._prepared.clear()
-        call = Call(run, name, values, later)
         cost = self._operations(pitch, *inputs.sizes.items()) * (3 if name == "tangents" else 1)
-        self._prepared[key] = prepared = Prepared(call, size, values["pitch"], dict(inputs.sizes), cost)
-        return prepared
+        return Prepared(Call(run, name, values, later), size, values["pitch"], cost)
 
-    def _with_memory(self, name: str, prepared: Prepared) -> Call:
-        """A function with memory of this thread, which is kept for the next call if it is small."""
-        own = self._own.__dict__
-        if own.get("prepared") is prepared:
-            kept: Call = own["call"]
-            return kept
-        layout, memory = own.get("memory", (None, {}))
-        wanted = name, prepared.pitch, prepared.size, prepared.sizes
-        if layout != wanted:  # weights that only empty sums are multiplied by stay zero, each in its own place
-            memory = {
+    def _with_memory(self, prepared: Prepared, addresses: Mapping[str, int]) -> Call:
+        """A function with memory of this thread, which is kept for the next such call if it is small.
+
+        :param addresses: of weights, of which a thread keeps those of the last call.
+        """
+        calls = self._own.__dict__.setdefault("calls", {})
+        kept = calls.get(prepared)
+        if kept is not None and kept[0] is addresses:
+            call: Call = kept[1]
+            return call
+        # Weights that only empty sums are multiplied by stay zero, each in its own place.
+        memory = (
+            kept[2]
+            if kept is not None
+            else {
                 **{name: lines_of(prepared.size, self.dtype, self.width) for name in self._memories},
                 "starts": np.zeros(self.width, np.int64),
             }
-        call = prepared.call.given(memory)
+        )
+        call = prepared.call.given({**memory, **addresses})
+        if memory["memory"].nbytes + sum(other["memory"].nbytes for _, _, other in calls.values()) > KEPT:
+            calls.clear()
         if memory["memory"].nbytes <= KEPT:
-            own |= {"memory": (wanted, memory), "prepared": prepared, "call": call}
+            calls[prepared] = addresses, call, memory
         return call
 
     #: Arrays of cells. Pages of zeros that nobody writes into take no memory.

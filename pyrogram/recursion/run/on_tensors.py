@@ -74,18 +74,9 @@ class SumsOnTensors(ABC):
         """The same of weights that compiled code or kernels can have."""
         tables = inputs.weights.values()
         if not torch.is_grad_enabled() or True not in {t.requires_grad for t in tables}:
-            return self.log_values(inputs)
+            return self.log_counts(inputs, counts=False)[0]
         log_z: Tensor = _LogPartition.apply(self, inputs, *tables)
         return log_z
-
-    def log_values(self, inputs: TensorInputs) -> Tensor:
-        """Log Z by compiled code, without a graph."""
-        kernels = self.on_device(inputs)
-        if kernels is not None:
-            return kernels.log_counts(inputs.in_rows(), counts=False)[0].to(inputs.dtype)
-        if not inputs.lengths.is_cpu:
-            return self._log_counts_in_torch(inputs.in_rows(), counts=False)[0].to(inputs.dtype)
-        return self._log_z(self.program.log_counts(inputs.arrays(), counts=False)[0], inputs)
 
     def marginals(
         self, inputs: TensorInputs, *, by_sentence: bool = False, by_torch: bool = False
@@ -114,31 +105,33 @@ class SumsOnTensors(ABC):
         inputs: TensorInputs,
         scale: Tensor | None = None,
         *,
+        counts: bool = True,
         by_sentence: bool = False,
         constants: Mapping[str, Numbers] | None = None,
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """:meth:`marginals` by compiled code, without a graph; on a device by kernels or torch. NaN where log Z is.
 
         :param scale: what the counts of each sentence are multiplied by, shape ``(B,)``.
+        :param counts: whether there are to be counts.
         :param by_sentence: see :meth:`marginals`.
         :param constants: the other tables, of the type of the weights, which all sentences then share.
         """
         kernels = None if constants else self.on_device(inputs)
         if kernels is not None or not (inputs.lengths.is_cpu or constants):
             there = self._log_counts_in_torch if kernels is None else kernels.log_counts
-            log_z, counts = there(inputs.in_rows(), scale=scale, by_sentence=by_sentence)
+            log_z, found = there(inputs.in_rows(), counts=counts, scale=scale, by_sentence=by_sentence)
             return log_z.to(inputs.dtype), {
-                n: inputs.like_weights(counts[n]).to(w.dtype) for n, w in inputs.weights.items()
+                n: inputs.like_weights(found[n]).to(w.dtype) for n, w in inputs.weights.items() if counts
             }
         by = None if scale is None else scale.detach().cpu().double().numpy()
         sentences = inputs.arrays().with_constants(constants or {})
-        log_z, counts = self.program.log_counts(sentences, scale=by, by_sentence=by_sentence)
-        unknown = np.isnan(log_z)
-        if unknown.any():
-            for table in (t for t in counts.values() if len(t) == len(log_z)):
+        log_z, found = self.program.log_counts(sentences, counts=counts, scale=by, by_sentence=by_sentence)
+        if counts and (unknown := np.isnan(log_z)).any():
+            for table in (t for t in found.values() if len(t) == len(log_z)):
                 table[unknown] = np.nan
-        found = {n: _tensor(inputs.like_weights(counts[n]), w.device, w.dtype) for n, w in inputs.weights.items()}
-        return self._log_z(log_z, inputs), found
+        return _tensor(log_z, inputs.lengths.device, inputs.dtype), {
+            n: _tensor(inputs.like_weights(found[n]), w.device, w.dtype) for n, w in inputs.weights.items() if counts
+        }
 
     def tangents(
         self, inputs: TensorInputs, directions: Sequence[Tensor | None], scale: Tensor | None
@@ -218,10 +211,6 @@ class SumsOnTensors(ABC):
                 found[name] = table.masked_fill(unknown.reshape(-1, *[1] * (table.dim() - 1)), torch.nan)
         return log_z, found
 
-    @staticmethod
-    def _log_z(log_z: Numbers, inputs: TensorInputs) -> Tensor:
-        return _tensor(log_z, next(iter(inputs.weights.values())).device, inputs.dtype)
-
 
 class TensorProgram(SumsOnTensors):
     """The sums of a recursion.
@@ -259,7 +248,7 @@ class TensorProgram(SumsOnTensors):
         for table in (t for t in found.values() if len(t) == len(tangent)):
             table[np.isnan(tangent)] = np.nan
         own = (torch.from_numpy(inputs.like_weights(found[n])).to(w.dtype) for n, w in tables)
-        return [self._log_z(tangent, inputs), *own]
+        return [_tensor(tangent, inputs.lengths.device, inputs.dtype), *own]
 
     def on_device(self, inputs: TensorInputs, descends: bool = False) -> DeviceProgram | None:
         launcher = launcher_for(inputs.lengths.device)

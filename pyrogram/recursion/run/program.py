@@ -9,23 +9,47 @@ not for lanes. Nothing is compiled before it is needed.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sized
-from dataclasses import replace
+import threading
+from collections.abc import Mapping, Sequence, Sized
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from ..code.objects import slot
 from ..emit.inputs import Inputs
 from ..emit.layout import Layout
 from ..emit.traces import Trace
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
-from .engine import LanesEngine, fits_lanes, plain_tables
+from .engine import KEPT, LanesEngine, fits_lanes, plain_tables
 from .scalar_engine import ScalarEngine
 
 Numbers = Any  # a numpy array
 
 MOST_NATS = 80.0  # of logarithms whose exponentials are numbers, even in float32
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What follows from the shapes of weights, and memory for those that are exponentiated once for all sentences.
+
+    A thread keeps the one of its last call, if it is small.
+
+    :param shapes: see :meth:`.Inputs.shapes`.
+    :param of_logs: the engine for logarithms.
+    :param engine: the one for numbers that are near one; if it is ``of_logs``, no weights are exponentiated.
+    :param numbers: those that are, one after the other.
+    :param tables: each of them in its shape.
+    :param addresses: of these, by parameter.
+    """
+
+    shapes: object
+    of_logs: LanesEngine
+    engine: LanesEngine
+    numbers: Numbers
+    tables: Mapping[str, Numbers]
+    addresses: Mapping[str, int]
 
 
 class Program:
@@ -39,6 +63,7 @@ class Program:
         self.in_many = fits_lanes(recursion)  # whether many sentences are done at once
         self._lanes = functools.lru_cache(functools.partial(LanesEngine, recursion))
         self._scalar = functools.lru_cache(functools.partial(ScalarEngine, recursion))
+        self._own = threading.local()
         layout = Layout(lower(recursion))
         self.tables = layout.weights
         self._by_position = any(w.num_positions for w in layout.weights)
@@ -64,21 +89,18 @@ class Program:
             same element of a table.
         :param by_sentence: counts of shape ``(B, ...)`` also of tables that sentences share.
         """
-        dtype = _dtype(inputs)
         if self.in_many:
-            if len(inputs.lengths) == 0:
-                return np.zeros(0), _zeros(inputs, by_sentence) if into is None else {}
-            engine, few, unknown = self._ready(inputs, dtype)
+            engine, few, unknown = self._ready(inputs)
             order = longest_first(inputs.lengths)
             log_z, found = engine.log_counts(few, order, counts=counts, scale=scale, into=into, by_sentence=by_sentence)
             if unknown:
                 log_z.fill(np.nan)
-            return log_z, {n: t.astype(dtype, copy=False) for n, t in found.items()} if into is None else {}
+            return log_z, {n: t.astype(engine.dtype, copy=False) for n, t in found.items()} if into is None else {}
         few = inputs.in_logarithms()
         if by_sentence:
             B = len(inputs.lengths)
             few = replace(few, weights={n: np.broadcast_to(w, (B, *w.shape[1:])) for n, w in few.weights.items()})
-        log_z, found = self._scalar(dtype).log_counts(few, counts=counts, scale=scale)
+        log_z, found = self._scalar(_dtype(inputs)).log_counts(few, counts=counts, scale=scale)
         found = {name: table for name, table in found.items() if name not in inputs.constants}
         if into is None:
             return log_z, found
@@ -150,48 +172,57 @@ class Program:
         Rows of sentences without derivations are -1.
         """
         inputs = inputs.in_logarithms()
-        dtype = _dtype(inputs)
         if not self.in_many:
-            return self._scalar(dtype).draw(inputs, number, seed, trace, width)
-        engine, few, _ = self._ready(inputs, dtype)
+            return self._scalar(_dtype(inputs)).draw(inputs, number, seed, trace, width)
+        engine, few, _ = self._ready(inputs)
         return engine.draw(few, longest_first(inputs.lengths), (number, width), seed, trace)
 
     def has_numbers(self, weights: Mapping[str, Sized]) -> bool:
         """Whether all sentences share the weights that know neither positions nor words."""
         return bool(self.plain) and all(len(weights.get(name, ())) == 1 for name in self.plain)
 
-    def _ready(self, inputs: Inputs, dtype: str) -> tuple[LanesEngine, Inputs, bool]:
+    def _ready(self, inputs: Inputs) -> tuple[LanesEngine, Inputs, bool]:
         """An engine of lanes, and weights as it takes them: one table for all sentences is exponentiated once.
 
         And whether a weight that all sentences share is NaN, which charts may pass over.
         """
-        weights, constants = inputs.weights, inputs.constants
-        shared = bool(constants) or (not self._by_position and {len(table) for table in weights.values()} <= {1})
-        numbers = self.plain if self.has_numbers(weights) else ()
-        raised = [name for name in weights if (name not in constants if shared else name in numbers)]
-        if not raised and not shared:
-            return self._lanes(dtype, weights=dtype), inputs, False
-        orders = self._rows if shared else {}
-        parts = [weights[name].transpose(orders[name][0]) if name in orders else weights[name] for name in raised]
-        logs = np.concatenate(parts or [[]], None, dtype=dtype)
+        shapes = inputs.shapes()
+        plan: Plan | None = self._own.__dict__.get("plan")
+        if plan is None or plan.shapes != shapes:
+            plan = self._plan(inputs, shapes)
+            self._own.plan = plan if plan.numbers.nbytes <= KEPT else None
+        if plan.engine is plan.of_logs:
+            return plan.engine, inputs, False
+        logs = plan.numbers
+        for name, table in plan.tables.items():
+            table[...] = inputs.weights[name]
         if not _is_near_one(logs):
-            engine = self._lanes(dtype, weights=dtype, given=constants)
-            return engine, inputs.in_logarithms(), bool(np.isnan(logs).any())
+            return plan.of_logs, inputs.in_logarithms(), bool(np.isnan(logs).any())
         with np.errstate(under="ignore", invalid="ignore"):
             np.exp(logs, logs)
-        tables, start = {}, 0
-        for name, part in zip(raised, parts, strict=True):
-            table = logs[start : start + part.size].reshape(part.shape)
-            tables[name] = table.transpose(orders[name][1]) if name in orders else table
-            start += part.size
-        for name in weights.keys() - tables.keys():
-            tables[name] = np.asarray(weights[name], dtype)
+        others = {n: np.asarray(w, logs.dtype) for n, w in inputs.weights.items() if n not in plan.tables}
+        rest = inputs.words, inputs.sizes, inputs.lists, inputs.constants, inputs.checked
+        few = Inputs(inputs.lengths, {**plan.tables, **others}, *rest)
+        few.key, few.addresses = plan.shapes, plan.addresses
+        return plan.engine, few, False
+
+    def _plan(self, inputs: Inputs, shapes: object) -> Plan:
+        weights, constants, dtype = inputs.weights, inputs.constants, _dtype(inputs)
+        shared = bool(constants) or (not self._by_position and {len(table) for table in weights.values()} <= {1})
+        plain = self.plain if self.has_numbers(weights) else ()
+        of_logs = engine = self._lanes(dtype, weights=dtype, given=constants)
         if constants:
-            engine = self._lanes(dtype, logs=False, given=constants, shared=bool(numbers))
-        else:
+            engine = self._lanes(dtype, logs=False, given=constants, shared=bool(plain))
+        elif shared or plain:
             engine = self._lanes(dtype, logs=False) if shared else self._lanes(dtype, shared=True)
-        rest = inputs.words, inputs.sizes, inputs.lists, constants, inputs.checked
-        return engine, Inputs(inputs.lengths, tables, *rest), False
+        raised = [name for name in weights if (name not in constants if shared else name in plain)]
+        numbers, tables, start = np.empty(sum(weights[name].size for name in raised), dtype), {}, 0
+        for name in raised:
+            order = (self._rows.get(name) if shared else None) or range(weights[name].ndim)
+            turned = weights[name].transpose(order)
+            tables[name] = numbers[start : start + turned.size].reshape(turned.shape).transpose(np.argsort(order))
+            start += turned.size
+        return Plan(shapes, of_logs, engine, numbers, tables, {f"weight.{n}": slot(t) for n, t in tables.items()})
 
 
 def _is_near_one(logs: Numbers) -> bool:
@@ -201,14 +232,14 @@ def _is_near_one(logs: Numbers) -> bool:
     return bool((np.abs(logs[logs != -np.inf]) < MOST_NATS).all())
 
 
-def _words_first(layout: Layout) -> dict[str, tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Orders of axes in which the symbols of a word follow one another in memory, and back, where they are not so."""
-    found = {}
+def _words_first(layout: Layout) -> dict[str, Sequence[int]]:
+    """Orders of axes in which the symbols of a word follow one another in memory, where they are not so."""
+    found = dict[str, Sequence[int]]()
     for w in layout.weights:
         words = {1 + w.num_positions + axis for axis in layout.word_axes(w.name)}
         order = (0, *sorted(words), *(a for a in range(1, w.num_axes + 1) if a not in words))
         if order != tuple(range(w.num_axes + 1)):
-            found[w.name] = order, tuple(map(order.index, range(len(order))))
+            found[w.name] = order
     return found
 
 
@@ -219,9 +250,3 @@ def longest_first(lengths: Numbers) -> Numbers:
 
 def _dtype(inputs: Inputs) -> str:
     return "float32" if {table.dtype.char for table in inputs.weights.values()} == {"f"} else "float64"
-
-
-def _zeros(inputs: Inputs, by_sentence: bool) -> dict[str, Numbers]:
-    """Counts of nothing."""
-    B, counted = len(inputs.lengths), {n: w for n, w in inputs.weights.items() if n not in inputs.constants}
-    return {name: np.zeros((B if by_sentence else len(w), *w.shape[1:]), w.dtype) for name, w in counted.items()}

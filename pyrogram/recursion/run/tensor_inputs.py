@@ -62,9 +62,7 @@ class TensorInputs:
 
     def with_weights(self, tables: Sequence[Tensor]) -> TensorInputs:
         """The same with other weights, in the same order; until these are there, somebody may change words."""
-        weights = dict(zip(self.weights, tables, strict=True))
-        rest = self.lengths, self.words, self.sizes, self.lists, False, self.batched, self.doubles
-        return TensorInputs(weights, *rest)
+        return replace(self, weights=dict(zip(self.weights, tables, strict=True)), checked=False)
 
     def in_rows(self) -> TensorInputs:
         """The same, with a first dimension of all tables."""
@@ -94,7 +92,7 @@ def _numbers(w: Tensor, dtype: Any, batched: bool) -> Numbers:
 
 def fits_compiled(*tensors: Tensor) -> bool:
     """Whether compiled code can have them: float32 or float64 on the CPU."""
-    return all(t.is_cpu and t.dtype in _FLOATS for t in tensors)
+    return False not in {t.is_cpu and t.dtype in _FLOATS for t in tensors}
 
 
 def factors_of(scores: Tensor, dtype: torch.dtype = torch.float64) -> Numbers | None:
