@@ -110,6 +110,26 @@ def test_corners_of_the_language(make: Callable[[Any], None], shared: bool, valu
     check(made(page)[1], given, [one.log_z for one in truth], expected_counts(given, truth))
 
 
+@recursion
+def rows_of_two_lists(p: Any) -> None:
+    j, u, v, t = p.positions("j"), p.symbols("u", "U"), p.symbols("v", "V"), p.symbols("t", 3)
+    x, y = p.symbols("x y", 2)
+    X, Z = p.items("X", 3, 2, 2), p.items("Z")
+    above, below = p.columns("above below", "U")
+    left, right = p.columns("left right", "V")
+    a, g = p.weights("a", 3, 2, 2), p.weights("g", "U", "V", 2, 2)
+    X[j, t, x, y] += a[j, t, x, y]
+    X[j, above[u], left[v], x] += g[u, v, x, y] * X[j, below[u], right[v], y]
+    Z[()] += X[j, t, x, y]
+
+
+def test_rows_of_two_lists(values: str) -> None:
+    """The first one says which rows come before others, which read what symbols there sum up to."""
+    lists = dict(above=[1, 2, 2], below=[0, 0, 1], left=[1, 0], right=[0, 1])
+    given, truth = drawn(page := Page("rows_of_two_lists", rows_of_two_lists, dict(U=3, V=2), lists), [2, 1])
+    check(made(page)[1], given, [one.log_z for one in truth], expected_counts(given, truth))
+
+
 def check_random(page: Page) -> None:
     rng = np.random.default_rng(int(page.name.rpartition("_")[2]))
     given = random_sentences(page, made(page)[0], [3, 1, 2, 4], rng)
@@ -207,6 +227,17 @@ def test_padding_is_not_read(page: Page, number: float, values: str) -> None:
             for axis in range(positions):
                 np.moveaxis(table[b], axis, 0)[n + 1 :] = number
     check(made(page)[1], given, [one.log_z for one in truth], expected_counts(given, truth))
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if p.name in ("projective", "siblings", "dmv")], ids=str)
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_what_no_derivation_has_is_not_read(page: Page, number: float, values: str) -> None:
+    """The last word, for one, has no child on its right, and yet spans of longer sentences go on from there."""
+    given, truth = drawn(page, shared=False)
+    counts = expected_counts(given, truth)
+    for name, table in given.weights.items():
+        table[counts[name] == 0.0] = number
+    check(made(page)[1], given, [one.log_z for one in truth], counts)
 
 
 @pytest.mark.one_in(2)

@@ -19,7 +19,7 @@ A kernel is complete, or it is without what is apart, which it has registers for
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from .expressions import Array, Call, Name
@@ -76,19 +76,17 @@ def assembly(
     kernels: Sequence[Kernel],
     helpers: Sequence[Function],
     dtype: str,
-    weights: str,
     target: Target,
     complete: bool = True,
 ) -> str:
     """The text of a module.
 
     :param helpers: functions of one real that operations of the same names call.
-    :param dtype: of lanes and of arrays of elements, ``float64`` or ``float32``.
-    :param weights: the type of arrays of weights.
+    :param dtype: of lanes and of arrays of elements and of weights, ``float64`` or ``float32``.
     :param complete: whether what is apart is at hand; see :class:`.Attempt`.
     """
-    doubles, module = Module("float64", 1, False, "float64"), _KernelModule(dtype, 1, False, weights, target=target)
-    module.complete = complete
+    doubles = Module("float64", 1, False, "float64")
+    module = _KernelModule(dtype, 1, False, dtype, target=target, complete=complete)
     module.pointer = "ptr addrspace(1)" if target == "gpu" else "ptr"  # to the device's memory
     module.attributes = "alwaysinline"  # into the entry, however long it is
     module.helpers = frozenset(f.name for f in helpers)
@@ -102,7 +100,7 @@ class _KernelModule(Module):
     target: Target = "gpu"
     complete: bool = True
     own: frozenset[str] = frozenset()
-    helpers: frozenset[str] = field(default=frozenset())
+    helpers: frozenset[str] = frozenset()
 
     def kernel(self, kernel: Kernel) -> list[str]:
         """The code of a thread, and the entry that finds its number and its part of memory."""

@@ -16,7 +16,7 @@ from ..code.random_bits import seed_stream, uniform
 from ..code.statements import Code, Function
 from ..rules.cells import Cells, Head, Term
 from ..rules.language import Position, Ref
-from .agenda import FURTHER, WAY_DOWN, Agenda
+from .agenda import AGENDA, FURTHER, POSITIONS, WAY_DOWN, here
 from .instances import Enumeration
 from .layout import Layout
 from .logs import (
@@ -174,24 +174,56 @@ class Descent:
     extra: int = 0
 
     def __post_init__(self) -> None:
-        self.agenda = Agenda(self.loops.cells, self.loops.code, self.at, self.loops.layout.symbol, self.extra)
+        sizes = self.loops.cells.sizes
+        self._numbers = {name: x for x, name in enumerate(sizes)}
+        further = [f"{FURTHER}.{x}" for x in range(self.extra)]
+        symbols = [f"sym.{here(a).name}" for a in range(max(map(len, sizes.values()), default=0))]
+        self._variables = ["at.i", "at.j", *further, *symbols]
+        self._width = 1 + len(self._variables)
 
     def run(self, row: Expression, choose: Callable[[str], None], *further: Expression) -> None:
         """All of a derivation, to a row of the output.
 
-        :param choose: code for an item of a table that chooses an instance, and pushes it.
+        :param choose: code for an item of a table that chooses an instance, and pushes it. The item's positions are in
+            ``at.i`` and ``at.j``, its symbols in those of :func:`.here`, its further numbers in ``further.0``, ...
         :param further: numbers of the goal.
         """
-        self.loops.code.set("row", row)
-        self.loops.code.set("trace_length", 0)
-        self.agenda.run(choose, *further)
+        code = self.loops.code
+        code.set("row", row)
+        code.set("trace_length", 0)
+        top = code.set("depth", 1)
+        code.put(AGENDA, 0, self._numbers[self.loops.cells.goal])
+        for x, own in enumerate(further):
+            code.put(AGENDA, POSITIONS + x, own)
+        with code.loop_while(top > 0):
+            code.set("depth", top - 1)
+            start = code.set("entry", top * self._width)
+            item = code.set("item", AGENDA[start])
+            for x, name in enumerate(self._variables, 1):
+                code.set(name, AGENDA[start + x])
+            for table, number in self._numbers.items():
+                with code.when(equal(item, number)):
+                    choose(table)
 
     def push(self, term: Term, ranks: Sequence[Expression] = ()) -> None:
-        """Write the weights of an instance, and go on with its items."""
+        """Write the weights of an instance, and go on with its items, the first one first.
+
+        :param ranks: a further number of each item.
+        """
+        code, top = self.loops.code, Name("depth", "int")
         for f in term.all_factors:
             if not f.is_item:
                 self.write(f)
-        self.agenda.push([f for f in term.all_factors if f.is_item], [[r] for r in ranks])
+        items = [f for f in term.all_factors if f.is_item]
+        for x, f in reversed(list(enumerate(items))):
+            entry = code.set("entry", top * self._width)
+            code.put(AGENDA, entry, self._numbers[f.table])
+            at = [self.at(p) for p in f.positions]
+            code.put(AGENDA, entry + 1, at[0] if len(at) == 2 else 0)
+            code.put(AGENDA, entry + 2, at[-1] if at else 0)
+            for y, number in enumerate([*ranks[x : x + 1], *map(self.loops.layout.symbol, f.symbols)]):
+                code.put(AGENDA, entry + (POSITIONS + y), number)
+            code.set("depth", top + 1)
 
 
 def choose_first(

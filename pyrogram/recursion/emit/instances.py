@@ -98,11 +98,12 @@ class Enumeration:
             yield head.ref
 
     @contextmanager
-    def rows(self, head: Head) -> Iterator[None]:
-        """A loop over the rows of lists that name symbols of a head."""
+    def rows(self, head: Head, upwards: bool = True) -> Iterator[None]:
+        """A loop over the rows of lists that name symbols of a head, in the order of filling or in the reverse one."""
         with ExitStack() as stack:
             for x in dict.fromkeys(x.row for x in head.ref.symbols if isinstance(x, Entry)):
-                stack.enter_context(self.code.loop(f"sym.{x.name}", 0, self.layout.size(x.size)))
+                size = self.layout.size(x.size)
+                stack.enter_context(self.code.loop(f"sym.{x.name}", *((0, size) if upwards else (size - 1, -1, -1))))
             yield
 
     def instances(self, head: Head, visit: Callable[[Term], object]) -> None:

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ..code.expressions import Array, Expression, Name, Number, equal, exp, log, negated, select, take, value
-from ..code.statements import Code, For, Function
+from ..code.statements import Code, Function
 from ..rules.cells import CellClass, Cells, Head, Term
-from ..rules.language import Constant, Entry, Ref
+from ..rules.language import Constant, Ref
 from .instances import Enumeration
 from .layout import Layout
 
@@ -24,7 +24,7 @@ INF = Number(math.inf, "real")
 LOG_Z = Array("log_z", "real")
 CELLS = Array("chart", "real")  # values of items
 GIVEN = Array("given", "real")  # posteriors of items
-B, N = Name("b", "int"), Name("n", "int")
+B = Name("b", "int")
 
 
 # ---------------------------------------------------------------------- log Z and expected counts
@@ -115,7 +115,7 @@ def posteriors(layout: Layout, code: Code, scale: Expression, count: Callable[[R
 
     def give(cell: CellClass) -> None:
         for head in reversed(cell.heads):
-            with loops.symbols(head), _rows_backwards(loops, head):
+            with loops.symbols(head), loops.rows(head, upwards=False):
                 code.set("g", GIVEN[layout.item(head.ref)])
                 code.set("e", CELLS[layout.item(head.ref)])
                 with code.when(negated(equal(Name("g", "real"), 0.0))):  # a scale may be negative
@@ -127,24 +127,6 @@ def posteriors(layout: Layout, code: Code, scale: Expression, count: Callable[[R
 def _count(layout: Layout, code: Code, f: Ref, share: Name) -> None:
     target = layout.weight(f, f"out.{f.table}")
     code.add(target.array, target.index + Name("part", "int") * Name(f"out.{f.table}.part", "int"), share)
-
-
-@contextmanager
-def _rows_backwards(loops: Enumeration, head: Head) -> Iterator[None]:
-    """Rows of a list in the order opposite to that of filling, for those that read their own cell."""
-    before = len(loops.code.body)
-    with loops.rows(head):
-        yield
-    for s in loops.code.body[before:]:
-        _reverse(s, head)
-
-
-def _reverse(statement: object, head: Head) -> None:
-    rows = {f"sym.{x.row.name}" for x in head.ref.symbols if isinstance(x, Entry)}
-    while isinstance(statement, For) and statement.name in rows and statement.step == 1:
-        low, high = statement.low, statement.high
-        statement.low, statement.high, statement.step = high - 1, low - 1, -1
-        statement = statement.body[0] if statement.body else None
 
 
 # ---------------------------------------------------------------------- sentences

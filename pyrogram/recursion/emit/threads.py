@@ -81,8 +81,6 @@ class ByThread(Elements):
         yield
 
     def add(self, f: Ref, number: Expression, part: bool) -> None:
-        if not self.layout.is_counted(f.table):
-            return
         target, code = self.layout.weight(f, f"out.{f.table}"), self.code
         with code.when(equal(Name(f"out.{f.table}.b", "int"), 0)):  # sentences share it
             code.add_atomically(target.array, target.index, number)

@@ -30,7 +30,7 @@ from .launching import Launcher, Loaded
 from .tensor_inputs import TensorInputs
 
 _SHARE = 4  # of a device's memory that charts may take: one part in so many
-Values = dict[str, Tensor | int | float]
+Values = dict[str, Tensor | int]
 
 
 @dataclass
@@ -104,12 +104,9 @@ class DeviceEngine:
             found[name] = batch.back(out) if own else out[None]
         return batch.back(log_z), found
 
-    def draw(self, inputs: TensorInputs, rows: tuple[int, int], seed: int, trace: Trace) -> tuple[Tensor, Tensor]:
-        """Log Z, and the weights in drawn derivations, shape ``(number, B, width)``.
-
-        :param rows: number and width.
-        """
-        B, device, (number, width) = len(inputs.lengths), inputs.lengths.device, rows
+    def draw(self, inputs: TensorInputs, number: int, seed: int, trace: Trace, width: int) -> tuple[Tensor, Tensor]:
+        """Log Z, and the weights in drawn derivations, shape ``(number, B, width)``."""
+        B, device = len(inputs.lengths), inputs.lengths.device
         batch = self._batch(inputs)
         log_z = torch.empty(B, dtype=torch.float64, device=device)
         found = torch.full((number, B, width), -1, dtype=torch.long, device=device)
@@ -211,7 +208,7 @@ class DeviceEngine:
                 self.recursion,
                 f"{name} with numbers" if self.shared else name,
                 lambda: ([threads.kernel(name, self.recursion, self.dtype, self.shared)], [threads.log()]),
-                (self.dtype, self.dtype),
+                self.dtype,
                 self.launcher.device.architecture,
                 complete,
             )

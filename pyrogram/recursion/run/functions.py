@@ -51,14 +51,14 @@ def compiled_kernels(
     recursion: Recursion,
     kind: str,
     make: Callable[[], tuple[Sequence[kernels.Kernel], Sequence[Function]]],
-    types: tuple[str, str],
+    dtype: str,
     architecture: str,
-    complete: bool = True,
+    complete: bool,
 ) -> tuple[bytes, dict[str, list[str]]]:
     """A module of kernels of a recursion, and the parameters of each; from the cache or made now.
 
     :param make: gives kernels and helpers, see :func:`.kernels.assembly`.
-    :param types: of lanes, and of weights.
+    :param dtype: of lanes, and of weights.
     :param architecture: one of :data:`.ptx.ARCHITECTURES`, whose module is PTX, or ``cpu``, whose module is an object.
     :param complete: see :func:`.kernels.assembly`.
     """
@@ -66,10 +66,10 @@ def compiled_kernels(
 
     def module() -> tuple[bytes, dict[str, list[str]]]:
         made, helpers = make()
-        text = kernels.assembly(made, helpers, *types, target, complete)
+        text = kernels.assembly(made, helpers, dtype, target, complete)
         data = objects.object_of(text) if architecture == CPU else ptx.ptx_of(text, architecture)
         return data, {k.function.name: [p.name for p in k.parameters] for k in made}
 
     names = [*objects.target()] if architecture == CPU else [architecture]
-    source = "\0".join([recursion.key(), f"kernels: {kind}", str(complete), *types, *names, _compiler()])
+    source = "\0".join([recursion.key(), f"kernels: {kind}", str(complete), dtype, *names, _compiler()])
     return objects.kept(source, ".o" if architecture == CPU else ".ptx", module)

@@ -87,7 +87,7 @@ class Launcher:
         finally:
             self._call("cuCtxPopCurrent")
 
-    def launch(self, kernel: Loaded, threads: int, values: dict[str, Tensor | int | float]) -> None:
+    def launch(self, kernel: Loaded, threads: int, values: dict[str, Tensor | int]) -> None:
         """Start a kernel on the current stream.
 
         :param threads: a multiple of :data:`.WARP`.
@@ -99,8 +99,6 @@ class Launcher:
             given = values[name]
             if isinstance(given, Tensor):
                 slots[x] = given.data_ptr()
-            elif isinstance(given, float):
-                ctypes.c_double.from_buffer(slots, 8 * x).value = given
             else:
                 slots[x] = given
         first = ctypes.addressof(slots)

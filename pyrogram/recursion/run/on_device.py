@@ -50,7 +50,7 @@ class DeviceProgram:
         :param scale: what the counts of each sentence are multiplied by, shape ``(B,)``.
         :param by_sentence: counts of shape ``(B, ..)`` also of tables that sentences share.
         """
-        engine = self._engine(_dtype(inputs), inputs)
+        engine = self._engine("float32" if inputs.precision == torch.float32 else "float64", inputs)
         log_z, found = engine.log_counts(inputs, counts=counts, scale=scale, by_sentence=by_sentence)
         unknown = log_z.isnan()
         for name, table in found.items():
@@ -66,11 +66,7 @@ class DeviceProgram:
     def draw(self, inputs: TensorInputs, number: int, seed: int, trace: Trace, width: int) -> tuple[Tensor, Tensor]:
         """Log Z, shape ``(B,)``, and the weights in drawn derivations, ``(number, B, width)``."""
         inputs = _doubled(inputs)
-        return self._engine("float64", inputs).draw(inputs, (number, width), seed, trace)
-
-
-def _dtype(inputs: TensorInputs) -> str:
-    return "float32" if inputs.precision == torch.float32 else "float64"
+        return self._engine("float64", inputs).draw(inputs, number, seed, trace, width)
 
 
 def _doubled(inputs: TensorInputs) -> TensorInputs:

@@ -55,7 +55,7 @@ class ScalarEngine:
         values: dict[str, Any] = {"parts": min(PARTS, B) if shared else B}
         for w in self.layout.weights:
             table = inputs.weights[w.name]
-            own = len(table) == B and not (shared and len(table) == 1)
+            own = len(table) == B
             shape = (1 if own else values["parts"], len(table) if own else 1, *table.shape[1:])
             out = outputs[w.name] = np.zeros(shape if counts else (1,) * len(shape), self.dtype)
             values |= strided(f"out.{w.name}", out, ("part", "b", *range(table.ndim - 1))) | {f"out.{w.name}": out}
@@ -112,7 +112,7 @@ class ScalarEngine:
         if name not in self._compiled:
             make = _FUNCTIONS[name]
             self._compiled[name] = compiled(
-                self.recursion, f"scalar {name}", lambda: [make(lower(self.recursion))], self.dtype.name, 8
+                self.recursion, f"scalar {name}", lambda: [make(self.cells)], self.dtype.name, 8
             )
         B, call, sizes, n = len(inputs.lengths), self._compiled[name], inputs.sizes, inputs.pitch
         values = {"order": np.arange(B), "count": B, "parts": B, "batch": B, **inputs.strides(), **inputs.arrays()}

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -83,8 +83,6 @@ class SweepEngine:
     :param recursion: the rules.
     :param sums: rules with the same sums, by which no derivations are drawn; None: the same.
     """
-
-    _memories: Sequence[str] = ("memory", "mantissas", "exponents")
 
     def __init__(self, recursion: Recursion, corpus: Corpus, sums: Recursion | None = None) -> None:
         self.recursion, self._sums, self._cells = recursion, sums or recursion, lower(recursion)
@@ -265,7 +263,7 @@ class SweepEngine:
         own |= {"numbers": lines_of(most, _DOUBLE, lanes)}
         if self.weighing.listed:
             own |= {"drained": lines_of(most, _DOUBLE, lanes), "slots": lines_of(most, np.dtype(np.int32), lanes)}
-        own |= {array: lines_of(size, _DOUBLE, lanes) for array in self._memories}
+        own |= {array: lines_of(size, _DOUBLE, lanes) for array in ("memory", "mantissas", "exponents")}
         if name == "hastings":
             own["agenda"] = np.zeros(size_of_agenda(self._cells, pitch, self._sizes), np.int64)
             own["chains"] = chains_of(self._cells, self._sizes, self._lists)

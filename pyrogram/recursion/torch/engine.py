@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
-from .fill import Filler, longest_chain, reads_itself
+from .fill import Filler
 from .semirings import Logarithms
 from .tables import Tables
 
@@ -94,10 +94,6 @@ class TorchEngine(SumsInTorch):
     def __init__(self, recursion: Recursion) -> None:
         self.recursion = recursion
         self.cells = lower(recursion)
-        terms = self.cells.terms
-        self._follows_lists = any(reads_itself(self.cells, c, h.ref, t) for c, h, t in terms)
-        items = [f for c, _, t in terms if c.kind == "span" for f in t.all_factors if f.is_item]
-        self._spans_read_points = any(len(f.positions) == 1 for f in items)
 
     def log_partition(
         self,
@@ -110,20 +106,9 @@ class TorchEngine(SumsInTorch):
         if len(lengths) == 0:  # operations of torch want to know the greatest number, or the shape
             return torch.stack([w.sum() for w in weights.values()]).sum() * lengths
         dtype = next((w.dtype for w in weights.values()), None)
-        weights = {name: _wide(w) for name, w in weights.items()}
-        tables = Tables.of(self.cells, weights, lengths, words or {}, sizes or {}, lists or {})
-        traced = any(map(is_traced, [*weights.values(), *(words or {}).values(), lengths]))
-        filler = Filler(tables, Logarithms(looks=not traced), self._chains(lists or {}))
-        found = filler.fill(self._spans_read_points)
+        # Logarithms of long sentences are large, and what differs in them is not: float64, where the device has it.
+        wide = {name: w if w.device.type == "mps" else w.double() for name, w in weights.items()}
+        tables = Tables(self.cells, wide, lengths, words or {}, sizes or {}, lists or {})
+        traced = any(map(is_traced, [*wide.values(), *(words or {}).values(), lengths]))
+        found = Filler(tables, Logarithms(looks=not traced)).fill()
         return found.masked_fill(found.detach() == -torch.inf, -torch.inf).to(dtype)  # which has no gradient
-
-    def _chains(self, lists: Mapping[str, Tensor]) -> dict[tuple[int, str], int]:
-        """See :class:`.Filler`."""
-        rows = {name: column.tolist() for name, column in lists.items()} if self._follows_lists else {}
-        tables = [(cell, table) for cell in self.cells.classes for table in {h.ref.table for h in cell.heads}]
-        return {(id(cell), table): longest_chain(self.cells, cell, table, rows) for cell, table in tables}
-
-
-def _wide(weights: Tensor) -> Tensor:
-    """In float64, where the device has it: logarithms of long sentences are large, and what differs in them is not."""
-    return weights if weights.device.type == "mps" else weights.double()

@@ -11,87 +11,91 @@ After, for the spans of width w, with i = first .. n - w, and k = i + t, t = 0 .
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import reduce
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..rules.cells import CellClass, Cells, Head, Inner, Kind, Term
-from ..rules.language import Entry, InvalidRecursion, Position, Ref, Variable, Word
+from ..rules.cells import CellClass, Head, Inner, Term, symbols_in
+from ..rules.language import Bound, Entry, InvalidRecursion, Position, Ref, Variable
 from ..rules.lowering import items_here
 from .chart import Chart
-from .semirings import Logarithms, Part
-from .tables import Grid, Tables, align, variables_of, where
+from .semirings import Logarithms
+from .tables import Grid, Tables, align
+
+Part = tuple[Tensor, tuple[Variable, ...]]  # (*summed positions, *variables, left ends, B) and the variables
 
 
 class Filler:
-    """Fills a chart.
+    """Fills a chart."""
 
-    :param chains: by the class of cells and the table, see :func:`longest_chain`.
-    """
-
-    def __init__(self, tables: Tables, semiring: Logarithms, chains: Mapping[tuple[int, str], int]) -> None:
-        self.tables, self.semiring, self.chart, self.chains = tables, semiring, Chart(tables), chains
+    def __init__(self, tables: Tables, semiring: Logarithms) -> None:
+        self.tables, self.semiring, self.chart = tables, semiring, Chart(tables)
         self.cells, self.first, self.n = tables.cells, tables.cells.first, tables.n
 
-    def fill(self, spans_read_points: bool) -> Tensor:
-        """All cells: spans by width, points, the goal, whose values they are, shape ``(B,)``.
-
-        :param spans_read_points: a rare case, and n times as long: each time one point more is right.
-        """
-        for _ in range(self.n - self.first + 1 if spans_read_points else 1):
-            self._kind("span", range(self.n - self.first + 1))
-            self._kind("point", range(self.first, self.n + 1))
-        self._kind("goal", range(1))
+    def fill(self) -> Tensor:
+        """All cells: spans by width, points, the goal, whose values they are, shape ``(B,)``."""
+        spans, points = range(self.n - self.first + 1), range(self.first, self.n + 1)
+        widths = {"span": spans, "point": points, "goal": range(1)}
+        items = [f for c, _, t in self.cells.terms if c.kind == "span" for f in t.all_factors if f.is_item]
+        # Spans that read points are rare, and n times as long: each time one point more is right.
+        for cell in self.cells.classes * (len(spans) if any(len(f.positions) == 1 for f in items) else 1):
+            heads = [(head, self._chain(cell, head)) for head in cell.heads]
+            for w in widths[cell.kind]:
+                if w == cell.width or (cell.width is None and w >= cell.least):
+                    self._cell(cell, heads, w)
         return self.chart.get(self.cells.goal, 0)[0]
 
-    def _kind(self, kind: Kind, widths: range) -> None:
-        """Cells of one kind."""
-        for cell in self.cells.of(kind):
-            for w in widths:
-                if w == cell.width or (cell.width is None and w >= cell.least):
-                    self._cell(cell, w)
+    def _chain(self, cell: CellClass, head: Head) -> int:
+        """How often the rows of a list are gone through until nothing changes, each by itself at most, if they read the
+        cell that they add to: ``X[i, j, D[u]] += unary[u] * X[i, j, E[u]]``; 0 if they do not.
 
-    def _cell(self, cell: CellClass, w: int) -> None:
-        """All items of the cells of one width."""
+        :raises InvalidRecursion: if a row needs itself.
+        """
+        keys = []  # symbols that the rows add to, and those that they read
+        for f in (f for t in head.terms for f in items_here(cell, t.rule, self.first, self.cells.domains)):
+            pairs = [(x, y) for x, y in zip(head.ref.symbols, f.symbols, strict=True) if isinstance(x, Entry)]
+            pairs = [(x, y) for x, y in pairs if isinstance(y, Entry) and x.row == y.row]
+            pairs = [(x, y) for x, y in pairs if x.row == pairs[0][0].row]
+            sides = ([self.tables.lists[x.column].tolist() for x in entries] for entries in zip(*pairs, strict=True))
+            keys.append([list(zip(*columns, strict=True)) for columns in sides])
+        rounds, left = 0, {r for added, _ in keys for r in range(len(added))}
+        while left:
+            awaited = [{added[r] for r in left} for added, _ in keys]
+            ready = {r for r in left if all(read[r] not in x for (_, read), x in zip(keys, awaited, strict=True))}
+            if not ready:
+                raise InvalidRecursion(f"{head.ref}: row {min(left)} of the list needs itself, by way of others or not")
+            left -= ready
+            rounds += 1
+        return rounds
+
+    def _cell(self, cell: CellClass, heads: Sequence[tuple[Head, int]], w: int) -> None:
+        """All items of the cells of one width.
+
+        :param heads: each with its chain of rows; where there is one, it is the last head of its item.
+        """
         i = np.arange(self.n - self.first + 1 - w if cell.kind == "span" else 1) + self.first
         values = {"span": {"i": i, "j": i + w}, "point": {"j": np.array([w])}, "goal": {}}[cell.kind]
-        grid, sums = Grid(values, 1), dict[Inner, Tensor | None]()
-        for table in dict.fromkeys(h.ref.table for h in cell.heads):
-            heads = [(h, t) for h in cell.heads if h.ref.table == table for t in h.terms]
-            chained = {id(t): reads_itself(self.cells, cell, h.ref, t) for h, t in heads}
-            first = [self._at_head(h, t, w, grid, sums) for h, t in heads if not chained[id(t)]]
-            self._put(table, w, first)
-            for _ in range(self.chains[id(cell), table]):
-                more = [self._at_head(h, t, w, grid, {}) for h, t in heads if chained[id(t)]]
-                self._put(table, w, [*first, *more])
-
-    def _put(self, table: str, w: int, parts: Sequence[Tensor | None]) -> None:
-        known = [x for x in parts if x is not None]
-        if len(known) > 1:
-            known = [self.semiring.total(torch.stack(known), (0,))]
-        self.chart.put(table, w, known[0] if known else self.chart.full(table, w))
+        grid, sums, totals = Grid(values, 1), dict[Inner, Tensor | None](), dict[str, Tensor]()
+        for head, rounds in heads:
+            table = head.ref.table
+            before = [totals[table]] if table in totals else []
+            for _ in range(rounds or 1):
+                terms = [self._at_head(head, t, w, grid, {} if rounds else sums) for t in head.terms]
+                known = [*before, *(x for x in terms if x is not None)]
+                if known:
+                    totals[table] = known[0] if len(known) == 1 else self.semiring.total(torch.stack(known), (0,))
+                    self.chart.put(table, w, totals[table])
 
     # ------------------------------------------------------------------ terms
 
     def _at_head(self, head: Head, term: Term, w: int, grid: Grid, sums: dict[Inner, Tensor | None]) -> Tensor | None:
         """The value of a term at all symbols of its item: (*symbols, left ends, B); None where there is none."""
-        value = self._term(head, term, grid, sums)
-        if value is None:
-            return None
-        shape = self.chart.shape(head.ref.table, w)
-        if head.ref.symbols != variables_of(head.ref.symbols):
-            value = self._scattered(head, shape[:-2], value, grid)
-        return value if value.shape == shape else value.expand(shape)
-
-    def _term(self, head: Head, term: Term, grid: Grid, sums: dict[Inner, Tensor | None]) -> Tensor | None:
-        """The value of a term, (*variables of the head, left ends, B)."""
-        inside = self.tables.holds(term.guard, grid)
+        inside, parts = self.tables.holds(term.guard, grid), list[Part]()
         if inside is False:
             return None
-        parts: list[Part] = []
         if term.inner is not None:
             if term.inner not in sums:
                 sums[term.inner] = self._sum(term.inner, grid)
@@ -100,116 +104,64 @@ class Filler:
                 return None
             parts.append((value, term.inner.free))
         parts += [self._factor(f, grid) for f in term.factors]
-        kept = variables_of(head.ref.symbols)
-        masked = [(_masked(inside, x, 0), v) for x, v in parts or [self._one(1, 1)]]
-        return self.semiring.contraction(masked, (*kept, *term.symbols), len(kept), 0)
-
-    def _scattered(self, head: Head, sizes: Sequence[int], value: Tensor, grid: Grid) -> Tensor:
-        """The value of a head whose symbols are entries of lists, constants, words or the same twice."""
-        t, symbols, variables = self.tables, list(head.ref.symbols), variables_of(head.ref.symbols)
-        for a, x in enumerate(symbols):
-            if isinstance(x, Word):  # an axis more, where one value only is possible
-                own = torch.arange(sizes[a], device=t.device)[:, None, None] == t.word(x, grid)
-                value = torch.where(own.reshape(-1, *(1,) * len(variables), *own.shape[1:]), value, -torch.inf)
-                symbols[a] = extra = Variable(f"{a}:{x}", sizes[a])
-                variables = (extra, *variables)
-        value = align(value, variables, variables_of(symbols))
-        extents = [t.size(v.size) for v in variables_of(symbols)]
-        owner = t.flat_symbols(sizes, symbols).flatten()
-        value = value.expand(*extents, *value.shape[-2:]).reshape(-1, *value.shape[-2:])
-        return self.semiring.scattered(value, owner, math.prod(sizes)).reshape(*sizes, *value.shape[-2:])
+        kept, shape = symbols_in([head.ref]), self.chart.shape(head.ref.table, w)
+        value = self._product(parts, inside, (*kept, *term.symbols), len(kept), 0)
+        if head.ref.symbols != kept:  # but entries of lists, constants, words or the same twice
+            owner = self.tables.flat_symbols(shape[:-2], head.ref.symbols, kept, grid)
+            value, owner = (x.expand(*owner.shape[:-2], *shape[-2:]).reshape(-1, *shape[-2:]) for x in (value, owner))
+            value = self.semiring.scattered(value, owner, math.prod(shape[:-2])).reshape(shape)
+        return value.expand(shape)
 
     def _sum(self, inner: Inner, cell: Grid) -> Tensor | None:
         """An inner sum, (*free symbols, left ends, B); None of nothing."""
-        lead, bounds = len(inner.loops), []
+        lead, bounds, counts = len(inner.loops), list[Bound](), list[int]()
         values = {name: v.reshape(*[1] * lead, -1) for name, v in cell.values.items()}
         for a, loop in enumerate(inner.loops):
-            grid = Grid(values, lead + 1)
-            of_length = [x for x in loop.low if x.name == "n"]
-            lows = [self.tables.at(x, grid) for x in loop.low if x not in of_length] or [np.full([1] * (lead + 1), 0)]
-            highs = [self.tables.at(_at_most(x, self.n), grid) for x in loop.high]
-            low, k = reduce(np.maximum, lows), Position(loop.name)
-            count = int((reduce(np.minimum, highs) - low).max()) + 1
-            if count <= 0:
+            # The lengths of sentences are in between.
+            shortest, longest = (Grid({**values, "n": np.full([1] * (lead + 1), n)}, lead + 1) for n in (1, self.n))
+            low = reduce(np.maximum, [self.tables.at(x, shortest) for x in loop.low])
+            high = reduce(np.minimum, [self.tables.at(x, longest) for x in loop.high])
+            counts.append(int((high - low).max()) + 1)
+            if counts[a] <= 0:
                 return None
-            values[loop.name] = low + np.arange(count).reshape([-1 if d == a else 1 for d in range(lead + 1)])
-            bounds += [b for x in of_length for b in (x <= k).bounds] + [b for x in loop.high for b in (k <= x).bounds]
+            k = Position(loop.name)
+            values[loop.name] = low + np.arange(counts[a]).reshape([-1 if d == a else 1 for d in range(lead + 1)])
+            bounds += [b for x in loop.low for b in (x <= k).bounds] + [b for x in loop.high for b in (k <= x).bounds]
         grid = Grid(values, lead + 1)
         inside = self.tables.holds(bounds, grid)
         if inside is False:
             return None
-        counts = [values[loop.name].shape[a] for a, loop in enumerate(inner.loops)]
-        parts = [self._factor(f, grid) for f in inner.factors]
-        if any(all(x.shape[a] < count for x, _ in parts) for a, count in enumerate(counts)):
-            parts.append(self._one(*counts, 1, 1))  # so that terms that do not differ are counted
-        parts = parts or [self._one(1, 1)]
-        # What is read beyond a range may be no number; a factor that does not know the range is read in it.
-        knows = [x is parts[0][0] or max(x.shape[:lead], default=1) > 1 for x, _ in parts]
-        masked = [(_masked(inside, x, lead) if own else x, v) for own, (x, v) in zip(knows, parts, strict=True)]
-        return self.semiring.contraction(masked, (*inner.free, *inner.symbols), len(inner.free), lead)
+        (x, variables), *others = [self._factor(f, grid) for f in inner.factors] or [self._one(lead)]
+        every = x.expand(*counts, *x.shape[lead:])  # so that terms that do not differ are counted
+        return self._product(
+            [(every, variables), *others], inside, (*inner.free, *inner.symbols), len(inner.free), lead
+        )
+
+    def _product(
+        self, parts: Sequence[Part], inside: Tensor | bool, wanted: tuple[Variable, ...], kept: int, lead: int
+    ) -> Tensor:
+        """A product where something holds, (*lead, left ends, B), summed over all but the first ``kept`` variables."""
+        masked = [(_masked(inside, x, lead), variables) for x, variables in parts or [self._one(lead)]]
+        factors = [align(x, variables, wanted) for x, variables in masked]
+        return self.semiring.contraction(factors, kept, lead)
 
     def _factor(self, f: Ref, grid: Grid) -> Part:
         """A factor, (*summed positions, *variables, left ends, B)."""
-        found = self.chart.read(f, grid) if f.is_item else self.tables.weight(f, grid)
-        return found.movedim(grid.dims - 1, -2), variables_of(f.symbols)
+        if f.is_item:
+            return self.chart.read(f, grid).movedim(grid.dims - 1, -2), symbols_in([f])
+        t = self.tables
+        weight = t.read(t.weights[f.table], [t.at(x, grid) for x in f.positions], f, grid).movedim(grid.dims - 1, -2)
+        # What is beyond the end of a sentence may be no number, and no factor of what is beyond it.
+        within = t.holds([Bound(name, "n", 0) for name in grid.values if f.positions], grid)
+        return _masked(within, weight, grid.dims - 1), symbols_in([f])
 
-    def _one(self, *shape: int) -> Part:
-        return torch.zeros(shape, dtype=self.tables.dtype, device=self.tables.device), ()
+    def _one(self, lead: int) -> Part:
+        return torch.zeros([1] * (lead + 2), dtype=self.tables.dtype, device=self.tables.device), ()
 
 
 def _masked(inside: Tensor | bool, x: Tensor, lead: int) -> Tensor:
     """Numbers (*summed positions, *variables, left ends, B) where something holds, else -inf, without a gradient."""
-    return x if inside is True else where(inside, x.movedim(-2, lead), lead + 1).movedim(lead, -2)
-
-
-def _at_most(x: Position, n: int) -> Position:
-    """The position in the longest sentence."""
-    return Position("", n + x.offset) if x.name == "n" else x
-
-
-def reads_itself(cells: Cells, cell: CellClass, head: Ref, term: Term) -> list[tuple[Ref, Variable]]:
-    """The items that rows of a list read in the cell that they add to: ``X[i, j, D[u]] += unary[u] * X[i, j, E[u]]``.
-
-    :returns: each with the variable of the rows.
-    """
-    rows = {x.row for x in head.symbols if isinstance(x, Entry)}
-    found = []
-    for f in items_here(cell, term.rule, cells.first, cells.domains):
-        shared = [x.row for x in f.symbols if isinstance(x, Entry) and x.row in rows]
-        if shared:
-            found.append((f, shared[0]))
-    return found
-
-
-def longest_chain(cells: Cells, cell: CellClass, table: str, lists: Mapping[str, Sequence[int]]) -> int:
-    """How often rows that read their own cell are gone through until nothing changes: each by itself, at most.
-
-    :raises InvalidRecursion: if a row needs itself.
-    """
-    total = 0
-    for head in (h for h in cell.heads if h.ref.table == table):
-        own = [x for term in head.terms for x in reads_itself(cells, cell, head.ref, term)]
-        if not own:
-            continue
-        row = own[0][1]
-        keys = []
-        for f, _ in own:
-            pairs = zip(head.ref.symbols, f.symbols, strict=True)
-            columns = [(lists[x.column], lists[y.column]) for x, y in pairs if _are_of(x, y, row)]
-            keys.append(
-                [(tuple(x[r] for x, _ in columns), tuple(y[r] for _, y in columns)) for r in range(len(columns[0][0]))]
-            )
-        left = set(range(len(keys[0])))
-        while left:
-            made = [{key[r][0] for r in left} for key in keys]
-            ready = {r for r in left if all(key[r][1] not in m for key, m in zip(keys, made, strict=True))}
-            if not ready:
-                raise InvalidRecursion(f"{head.ref}: row {min(left)} of the list needs itself, by way of others or not")
-            left -= ready
-            total += 1
-    return total
-
-
-def _are_of(x: object, y: object, row: Variable) -> bool:
-    """Whether two symbols are entries of one row."""
-    return isinstance(x, Entry) and isinstance(y, Entry) and x.row == y.row == row
+    if isinstance(inside, bool):
+        return x
+    inside = inside.reshape(*inside.shape[:lead], *[1] * (x.dim() - lead - 2), *inside.shape[lead:])
+    return torch.where(inside, x, -torch.inf)

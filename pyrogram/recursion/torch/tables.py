@@ -8,8 +8,10 @@ grid of positions has the shape ``(*grid, *variables, B)``.
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ import torch
 from torch import Tensor
 
 from ..emit.layout import Layout
-from ..rules.cells import Cells
+from ..rules.cells import Cells, symbols_in
 from ..rules.language import Bound, Constant, Entry, InvalidRecursion, Place, Position, Ref, Size, Variable, Word
 
 Numbers = Any  # a numpy array
@@ -28,96 +30,48 @@ class Grid:
     """Positions by name, at many places at once: those of a sum, then the left ends of cells.
 
     :param values: by name, each of ``dims`` dimensions; n, the length, is not among them.
-    :param words: those that have been read at them.
     """
 
     values: Mapping[str, Numbers]
     dims: int
-    words: dict[Word, Tensor] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
 class Tables:
-    """What a recursion is run on; see :meth:`.TorchEngine.log_partition`.
+    """What a recursion is run on; see :meth:`.TorchEngine.log_partition`."""
 
-    :param n: of the longest sentence that there is room for.
-    """
-
-    cells: Cells
-    weights: dict[str, Tensor]
-    lengths: Tensor
-    words: dict[str, Tensor]
-    sizes: dict[str, int]
-    lists: dict[str, Tensor]
-    n: int
-    dtype: torch.dtype
-
-    @staticmethod
-    def of(
+    def __init__(
+        self,
         cells: Cells,
         weights: Mapping[str, Tensor],
         lengths: Tensor,
         words: Mapping[str, Tensor],
         sizes: Mapping[str, int],
         lists: Mapping[str, Tensor],
-    ) -> Tables:
-        made, most = dict[str, Tensor](), list[int]()
+    ) -> None:
+        self.cells, self.lengths, self.sizes, self.lists = cells, lengths, sizes, lists
+        self.device = lengths.device
+        self.words = {name: w.clamp_min(0) for name, w in words.items()}
+        self.weights, most = dict[str, Tensor](), list[int]()
         for w in Layout(cells).weights:
             table = weights[w.name]
-            made[w.name] = (table if table.dim() > w.num_axes else table[None]).movedim(0, -1)
-            most += [s - 1 - last for s, last in zip(made[w.name].shape, w.last, strict=False)]
-        n = min(most) if most else max([0, *(w.shape[-1] for w in words.values())]) or int(lengths.max())
-        dtype = next(iter(made.values())).dtype if made else torch.get_default_dtype()
-        real = {name: w.clamp_min(0) for name, w in words.items()}
-        return Tables(cells, made, lengths, real, dict(sizes), dict(lists), n, dtype)
-
-    @property
-    def batch(self) -> int:
-        return len(self.lengths)
-
-    @property
-    def device(self) -> torch.device:
-        return self.lengths.device
+            self.weights[w.name] = (table if table.dim() > w.num_axes else table[None]).movedim(0, -1)
+            most += [s - 1 - last for s, last in zip(self.weights[w.name].shape, w.last, strict=False)]
+        # Of the longest sentence that there is room for.
+        self.n = min(most) if most else max([0, *(w.shape[-1] for w in words.values())]) or int(lengths.max())
+        self.dtype = next((w.dtype for w in self.weights.values()), torch.get_default_dtype())
 
     def size(self, size: Size) -> int:
         return size if isinstance(size, int) else self.sizes[size]
-
-    # ------------------------------------------------------------------ symbols
-
-    def pick(self, table: Tensor, axis: int, symbols: Sequence[object]) -> Tensor:
-        """A table whose axes from ``axis`` on are symbols, with an axis for each variable among the indices instead."""
-        variables = variables_of(symbols)
-        if tuple(symbols) == variables:
-            return table
-        shape = [self.size(v.size) for v in variables]
-        index = self.flat_symbols(table.shape[axis : axis + len(symbols)], symbols).flatten()
-        picked = table.flatten(axis, axis + len(symbols) - 1).index_select(axis, index)
-        return picked.reshape(*table.shape[:axis], *shape, *table.shape[axis + len(symbols) :])
-
-    def flat_symbols(self, extents: Sequence[int], symbols: Sequence[object]) -> Tensor:
-        """Numbers of a table's elements, for all values of the variables among the symbols."""
-        variables = variables_of(symbols)
-        index = torch.zeros([1] * len(variables), dtype=torch.long, device=self.device)
-        for extent, x in zip(extents, symbols, strict=True):
-            if isinstance(x, Constant):
-                value: Tensor | int = x.value
-            else:
-                row = x.row if isinstance(x, Entry) else x
-                assert isinstance(row, Variable)
-                numbers = torch.arange(self.size(row.size), device=self.device)
-                if isinstance(x, Entry):
-                    numbers = self.lists[x.column].to(self.device)
-                value = numbers.reshape([-1 if v == row else 1 for v in variables])
-            index = index * extent + value
-        return index.expand([self.size(v.size) for v in variables])
 
     # ------------------------------------------------------------------ positions
 
     def at(self, x: Position, grid: Grid) -> Numbers | Tensor:
         """A position: an array, or a tensor ``(*grid, B)`` if it is counted from the end."""
+        if x.name in grid.values:
+            return grid.values[x.name] + x.offset
         if x.name == "n":
             return (self.lengths + x.offset).reshape(*[1] * grid.dims, -1)
-        return grid.values[x.name] + x.offset if x.name else np.full([1] * grid.dims, x.offset)
+        return np.full([1] * grid.dims, x.offset)
 
     def everywhere(self, x: Numbers | Tensor) -> Tensor:
         """The same of every sentence: ``(*grid, 1)``; a tensor as it is."""
@@ -125,67 +79,64 @@ class Tables:
 
     def holds(self, bounds: Sequence[Bound], grid: Grid) -> Tensor | bool:
         """Where all bounds x - y <= most hold, ``(*grid, B)`` or 1 for B; or whether they do everywhere, or nowhere."""
-        known, by_length = np.full([1] * grid.dims, True), dict[Bound, Tensor]()
+        known, by_length = np.full([1] * grid.dims, True), list[Tensor]()
         for b in bounds:
             x, y = (self.at(Position(name), grid) for name in (b.x, b.y))
             if "n" in (b.x, b.y):
-                by_length[b] = self.everywhere(x) - self.everywhere(y) <= b.most
+                by_length.append(self.everywhere(x) - self.everywhere(y) <= b.most)
             else:
                 known = known & (x - y <= b.most)
         if not known.any() or (not by_length and known.all()):
             return bool(known.any())
-        found = self.everywhere(known)
-        for inside in by_length.values():
-            found = found & inside
-        return found
+        return functools.reduce(operator.and_, by_length, self.everywhere(known))
 
     # ------------------------------------------------------------------ reading
 
-    def weight(self, ref: Ref, grid: Grid) -> Tensor:
-        """A weight; by position, -inf without a gradient in cells beyond the end of a sentence."""
-        table = self.weights[ref.table]
-        places = [(size, self.at(x, grid)) for size, x in zip(table.shape, ref.positions, strict=False)]
-        found = self.read(table, places, ref.symbols, grid)
-        inside = self.holds([Bound(name, "n", 0) for name in grid.values if ref.positions], grid)
-        return where(inside, found, grid.dims)
-
-    def read(
-        self, table: Tensor, places: list[tuple[int, Numbers | Tensor]], symbols: Sequence[object], grid: Grid
-    ) -> Tensor:
-        """A table ``(*places, *symbols, B)`` at places and symbols; words are places, too.
-
-        :param places: each with how many there are; what is beyond them is anything.
-        """
-        words = [a for a, x in enumerate(symbols) if isinstance(x, Word)]
-        table = table.movedim([len(places) + a for a in words], list(range(len(places), len(places) + len(words))))
-        for a in words:
-            x = symbols[a]
-            assert isinstance(x, Word)
-            places = [*places, (table.shape[len(places)], self.word(x, grid))]
-        table = self.pick(table, len(places), [x for x in symbols if not isinstance(x, Word)])
+    def read(self, table: Tensor, places: Sequence[Numbers | Tensor], ref: Ref, grid: Grid) -> Tensor:
+        """A table ``(*places, *symbols, B)`` at places, clipped to it, and at the symbols of a reference."""
+        words = [x for x in ref.symbols if isinstance(x, Word)]
+        start, end = len(places), len(places) + len(words)
+        axes = [a for a, x in enumerate(ref.symbols, start) if isinstance(x, Word)]
+        table, places = table.movedim(axes, list(range(start, end))), [*places, *(self.word(x, grid) for x in words)]
+        symbols, variables = tuple(x for x in ref.symbols if not isinstance(x, Word)), symbols_in([ref])
+        if symbols != variables:
+            index = self.flat_symbols(table.shape[end:-1], symbols, variables, grid)
+            picked = table.flatten(end, -2).index_select(end, index.flatten())
+            table = picked.reshape(*table.shape[:end], *index.shape[:-2], table.shape[-1])
         if not places:
             return table.reshape(*[1] * grid.dims, *table.shape)
-        index: Any = 0
-        for extent, place in places:
-            if isinstance(place, Tensor):
-                index = self.everywhere(index) if isinstance(index, np.ndarray) else index
-                index = index * extent + place.clamp(0, extent - 1)
+        index = torch.zeros([], dtype=torch.long, device=self.device)
+        for extent, place in zip(table.shape, places, strict=False):
+            index = index * extent + self.everywhere(place).clamp(0, extent - 1)
+        return take(table.flatten(0, end - 1), index)
+
+    def flat_symbols(
+        self, extents: Sequence[int], symbols: Sequence[object], variables: Sequence[Variable], grid: Grid
+    ) -> Tensor:
+        """Numbers of a table's elements, for all values of variables: (*variables, left ends or 1, B or 1)."""
+        index = torch.zeros([1] * (len(variables) + 2), dtype=torch.long, device=self.device)
+        for extent, x in zip(extents, symbols, strict=True):
+            row = x.row if isinstance(x, Entry) else x
+            if isinstance(row, Variable):
+                numbers = self.lists[x.column] if isinstance(x, Entry) else torch.arange(self.size(row.size))
+                value = numbers.to(self.device).reshape([-1 if v == row else 1 for v in (*variables, None, None)])
+            elif isinstance(x, Word):
+                value = self.word(x, grid)
             else:
-                place = place.clip(0, extent - 1)
-                index = index * extent + (self.everywhere(place) if isinstance(index, Tensor) else place)
-        return take(table.flatten(0, len(places) - 1), self.everywhere(index))
+                assert isinstance(x, Constant)
+                value = torch.tensor(x.value)
+            index = index * extent + value
+        return index.expand(*(self.size(v.size) for v in variables), -1, -1)
 
     def word(self, x: Word, grid: Grid) -> Tensor:
         """The word at a position, shape ``(*grid, B)``."""
-        if x in grid.words:
-            return grid.words[x]
         place = self.everywhere(self.at(x.position, grid))
-        if not isinstance(x, Place):
-            if x.words not in self.words:
-                raise InvalidRecursion(f"words {x.words} are missing")
-            words = self.words[x.words]
-            place = take(words.T, (place - 1).clamp(0, words.shape[1] - 1))
-        return grid.words.setdefault(x, place)
+        if isinstance(x, Place):
+            return place
+        if x.words not in self.words:
+            raise InvalidRecursion(f"words {x.words} are missing")
+        words = self.words[x.words]
+        return take(words.T, (place - 1).clamp(0, words.shape[1] - 1))
 
 
 def take(table: Tensor, index: Tensor) -> Tensor:
@@ -197,19 +148,6 @@ def take(table: Tensor, index: Tensor) -> Tensor:
         index = index * batch + torch.arange(batch, device=index.device)
     rows = table.movedim(-1, 1).flatten(0, 1).index_select(0, index.flatten())
     return rows.reshape(*index.shape, *payload).movedim(len(grid), -1)
-
-
-def where(inside: Tensor | bool, x: Tensor, dims: int) -> Tensor:
-    """Numbers ``(*grid, *variables, B)`` where something holds, -inf elsewhere, without a gradient."""
-    if isinstance(inside, bool):
-        return x if inside else torch.full_like(x, -torch.inf)
-    return torch.where(inside.reshape(*inside.shape[:dims], *[1] * (x.dim() - dims - 1), -1), x, -torch.inf)
-
-
-def variables_of(symbols: Sequence[object]) -> tuple[Variable, ...]:
-    """The variables among indices, each once; rows of lists are variables."""
-    rows = [x.row if isinstance(x, Entry) else x for x in symbols]
-    return tuple(dict.fromkeys(x for x in rows if isinstance(x, Variable)))
 
 
 def align(x: Tensor, have: Sequence[Variable], want: Sequence[Variable]) -> Tensor:
