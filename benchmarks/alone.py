@@ -63,12 +63,12 @@ def uses(grammar: Any, lengths: list[int]) -> dict[str, Callable[[], object]]:
     words[torch.arange(max(lengths)) >= torch.tensor(lengths)[:, None]] = -1
     weights = grammar.initial_weights(words[:1, :4], "random", seed=0)
     logs = {name: w.log().double() for name, w in weights.items()}
-    made = partial(grammar.derivation, {name: w.exp() for name, w in logs.items()}, words)
+    derivation = partial(grammar.derivation, {name: w.exp() for name, w in logs.items()}, words)
     return {
-        "log Z": lambda: made().log_partition,
+        "log Z": lambda: derivation().log_partition,
         "counts": lambda: grammar.expected_counts(logs, words),
-        "best": lambda: made().argmax(),
-        "a draw": lambda: made().sample(),
+        "best": lambda: derivation().argmax(),
+        "a draw": lambda: derivation().sample(),
     }
 
 
@@ -101,7 +101,7 @@ def peak(name: str, n: int, way: str) -> float:
 
 def rows(seconds: float = 1.0) -> list[list[str]]:
     """By grammar and length: one sentence, and counts of two, eight, and 64 of all lengths."""
-    found = []
+    table = []
     for name, (make, lengths) in GRAMMARS.items():
         grammar = make()
         for n in lengths:
@@ -111,10 +111,10 @@ def rows(seconds: float = 1.0) -> list[list[str]]:
                      for way in ("lanes", "alone")]  # fmt: skip
             row.append(f"{' → '.join(f'{float(x):.0f}' for x in peaks)} MB")
             mixed = [max(1, n * (x + 1) // 64) for x in range(64)]
-            row += [compared(uses(grammar, own)["counts"], seconds) for own in ([n] * 2, [n] * 8, mixed)]
-            found.append(row)
+            row += [compared(uses(grammar, group)["counts"], seconds) for group in ([n] * 2, [n] * 8, mixed)]
+            table.append(row)
             print(" | ".join(row), flush=True)
-    return found
+    return table
 
 
 if __name__ == "__main__":

@@ -253,34 +253,34 @@ def _of_trees(kind: str, task: str, n: int, scores: Callable[..., torch.Tensor])
     N = n + 1
     make: Any
     if kind == "second-order trees":
-        given, make = (scores(N, N), scores(N, N, N)), SiblingDependencyTree
+        tensors, make = (scores(N, N), scores(N, N, N)), SiblingDependencyTree
     elif kind == "trees with grandparents":
-        given, make = (scores(N, N), scores(N, N, N)), GrandparentDependencyTree
+        tensors, make = (scores(N, N), scores(N, N, N)), GrandparentDependencyTree
     elif kind == "trees" or "nats" in kind:
-        given, make = (scores(N, N),), ProjectiveDependencyTree
+        tensors, make = (scores(N, N),), ProjectiveDependencyTree
     else:
-        given, make = (scores(N, N, 2), scores(N, 2, 2)), ProjectiveDependencyTree
+        tensors, make = (scores(N, N, 2), scores(N, 2, 2)), ProjectiveDependencyTree
 
     def tree(leaves: Any = None) -> Any:
-        return make(*(leaves or given), validate_args=False)
+        return make(*(leaves or tensors), validate_args=False)
 
-    return _of_states(task, tree, given)
+    return _of_states(task, tree, tensors)
 
 
-def _of_states(task: str, make: Callable[..., Any], given: Sequence[torch.Tensor]) -> Callable[[], object]:
+def _of_states(task: str, make: Callable[..., Any], tensors: Sequence[torch.Tensor]) -> Callable[[], object]:
     """A distribution over trees or states.
 
     :param make: it, from scores or, without any, from those that are given.
     """
 
     def backward() -> None:
-        leaves = [x.requires_grad_() for x in given]
+        leaves = [x.requires_grad_() for x in tensors]
         for x in leaves:
             x.grad = None
         make(leaves).log_partition.sum().backward()
 
     def hessian() -> None:
-        leaves = [x.requires_grad_() for x in given]
+        leaves = [x.requires_grad_() for x in tensors]
         _hessian_times_vector(make(leaves).log_partition, leaves)
 
     works: dict[str, Callable[[], object]] = {

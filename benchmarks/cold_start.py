@@ -48,16 +48,16 @@ def prepared(name: str) -> Callable[[], object]:
 
 def rows() -> list[list[str]]:
     """Medians over processes."""
-    found = []
+    table = []
     for name in WORKS:
         times: list[tuple[float, float]] = []
         for _ in range(PROCESSES):
             with tempfile.TemporaryDirectory() as folder:
                 times.append((_seconds(name, folder), _seconds(name, folder)))
         empty, filled = (statistics.median(column) for column in zip(*times, strict=True))
-        found.append([name, f"{empty:.2f} s", f"{filled:.2f} s"])
-        print(" | ".join(found[-1]), flush=True)
-    return found
+        table.append([name, f"{empty:.2f} s", f"{filled:.2f} s"])
+        print(" | ".join(table[-1]), flush=True)
+    return table
 
 
 def _seconds(name: str, cache: str) -> float:

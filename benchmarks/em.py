@@ -87,10 +87,10 @@ def _em_works(corpus: Corpus) -> dict[str, Work]:
     network["tags"] = torch.nn.Embedding(V + 1, size)  # the last is that of ROOT
 
     def neural(words: Tensor) -> None:
-        made = pyro.module("network", network)
-        tags = made["tags"].weight.tanh()
+        module = pyro.module("network", network)
+        tags = module["tags"].weight.tanh()
         heads = {name: tags[-1] if name == "root" else tags[:-1] for name in grammar.blocks}
-        logs = {n: made[n](heads[n]).reshape(b.shape).log_softmax(-1) for n, b in grammar.blocks.items()}
+        logs = {n: module[n](heads[n]).reshape(b.shape).log_softmax(-1) for n, b in grammar.blocks.items()}
         with pyro.plate("sentences", len(words)):
             pyro.sample("words", Sentence(grammar, log_weights=logs), obs=words)
 

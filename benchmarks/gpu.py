@@ -51,14 +51,14 @@ def bytes_of(recursion: Recursion, n: int, itemsize: int) -> float:
 
 def seconds(work: Callable[[], object], rounds: int) -> float:
     """Of a call on the device, the median of rounds."""
-    found = []
+    times = []
     for _ in range(rounds + 2):
         torch.cuda.synchronize()
         start = time.perf_counter()
         work()
         torch.cuda.synchronize()
-        found.append(time.perf_counter() - start)
-    return statistics.median(found[2:])
+        times.append(time.perf_counter() - start)
+    return statistics.median(times[2:])
 
 
 def bandwidth(device: torch.device) -> float:
@@ -69,8 +69,8 @@ def bandwidth(device: torch.device) -> float:
 
 
 def scores(count: int, n: int, dtype: torch.dtype, device: torch.device, valences: int = 1) -> torch.Tensor:
-    made = torch.Generator(device).manual_seed(0)
-    return torch.randn(count, n + 1, n + 1, valences, generator=made, dtype=dtype, device=device)
+    generator = torch.Generator(device).manual_seed(0)
+    return torch.randn(count, n + 1, n + 1, valences, generator=generator, dtype=dtype, device=device)
 
 
 def agreement(device: torch.device) -> Iterator[str]:

@@ -34,7 +34,7 @@ def grammars() -> list[Any]:
 
 def rows(lengths: tuple[int, ...], seconds: float) -> list[list[str]]:
     """Sentences of one length per second, with the expected counts of the whole batch."""
-    found = []
+    table = []
     for grammar in grammars():
         for n in lengths:
             torch.manual_seed(0)
@@ -52,9 +52,9 @@ def rows(lengths: tuple[int, ...], seconds: float) -> list[list[str]]:
                     sys.exit(f"log Z of {grammar!r}, n = {n}, is off by {off:.1g}")
                 ratio = times["pyrogram"].times_faster_than(times["torch"])
                 row[3:] = [f"{BATCH / times['torch'].median:,.0f}", f"{ratio:.0f}", f"{off:.0e}"]
-            found.append(row)
+            table.append(row)
             print(" | ".join(row), flush=True)
-    return found
+    return table
 
 
 def in_torch(grammar: Any, tables: Mapping[str, Tensor], words: Tensor) -> Tensor:

@@ -93,7 +93,7 @@ def corpus(grammar: Any) -> Tensor:
 
 
 def histories() -> dict[str, tuple[list[float], float]]:
-    found = {}
+    by_title = {}
     for grammar_name, make in GRAMMARS.items():
         grammar = make()
         words = corpus(grammar)
@@ -104,11 +104,11 @@ def histories() -> dict[str, tuple[list[float], float]]:
                 loop(model).run(words, grammar, num_steps=1, progress=False)  # compiles
                 pyro.clear_param_store()
                 pyro.set_rng_seed(0)
-                made, start = loop(model), time.perf_counter()
+                fitted, start = loop(model), time.perf_counter()
                 options: dict[str, Any] = {} if name.startswith("Tree") else {"tolerance": 0.0}
-                made.run(words, grammar, num_steps=STEPS, progress=False, **options)
-                found[f"{name} | {prior} | {grammar_name}"] = list(made.history), time.perf_counter() - start
-    return found
+                fitted.run(words, grammar, num_steps=STEPS, progress=False, **options)
+                by_title[f"{name} | {prior} | {grammar_name}"] = list(fitted.history), time.perf_counter() - start
+    return by_title
 
 
 def main() -> None:

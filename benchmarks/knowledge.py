@@ -61,12 +61,12 @@ NUM_GROUPS = 6
 
 def files(folders: list[Path]) -> dict[str, dict[str, Path]]:
     """Files by treebank and part."""
-    found: dict[str, dict[str, Path]] = {}
+    treebanks: dict[str, dict[str, Path]] = {}
     for folder in folders:
         for path in sorted(folder.glob("*-ud-*.conllu")):
             stem, part = path.stem.rsplit("-ud-", 1)
-            found.setdefault(stem, {})[part] = path
-    return found
+            treebanks.setdefault(stem, {})[part] = path
+    return treebanks
 
 
 def rows(train: Corpus) -> dict[str, tuple[Bias, float]]:
@@ -99,8 +99,8 @@ def supervised(train: Corpus, test: Corpus, same: bool) -> Tensor:
         return parsed(train, test)
     heads = torch.full_like(test.words, -1)
     for fold in (0, 1):
-        rest, own = test[1 - fold :: 2], test[fold::2]
-        heads[fold::2, : own.words.shape[1]] = parsed(rest, own)
+        rest, held_out = test[1 - fold :: 2], test[fold::2]
+        heads[fold::2, : held_out.words.shape[1]] = parsed(rest, held_out)
     return heads
 
 
@@ -109,20 +109,20 @@ def parsed(train: Corpus, test: Corpus) -> Tensor:
     train = train.filter(40)
     grammar = DMV(len(train.vocab))
     weights = grammar.initial_weights(train.words, "supervised", heads=train.heads)
-    found = torch.full_like(test.words, -1)
+    heads = torch.full_like(test.words, -1)
     for chunk in test.lengths.argsort().split(64):
         n = int(test.lengths[chunk].max())
-        found[chunk, :n] = grammar.derivation(weights, test.words[chunk, :n]).mbr()
-    return found
+        heads[chunk, :n] = grammar.derivation(weights, test.words[chunk, :n]).mbr()
+    return heads
 
 
-def learnt_from(parts: Mapping[str, Path]) -> Path:
+def learnt_from(paths: Mapping[str, Path]) -> Path:
     """The file of a treebank that grammars are learnt from."""
-    return parts.get("train") or parts.get("dev") or parts["test"]
+    return paths.get("train") or paths.get("dev") or paths["test"]
 
 
 def measured(
-    parts: Mapping[str, Path], sources: Sources, scorer: ArcScorer, treebanks: Mapping[str, Examples], kinds: list[str]
+    paths: Mapping[str, Path], sources: Sources, scorer: ArcScorer, treebanks: Mapping[str, Examples], kinds: list[str]
 ) -> dict[str, tuple[float, float]]:
     """The scores of a treebank by row.
 
@@ -131,34 +131,34 @@ def measured(
     :param treebanks: these.
     :param kinds: of rows: "grammars", "scorers", "refit".
     """
-    learnt = learnt_from(parts)
-    scored = parts.get("test", learnt)
+    learnt = learnt_from(paths)
+    scored = paths.get("test", learnt)
     train = Corpus.from_conllu(learnt)
     test = Corpus.from_conllu(scored, vocab=train.vocab)
-    found = {
+    results = {
         "attachment": max((scores(a(test.lengths), test) for a in (attach_left, attach_right)), key=lambda s: s[1])
     }
     if "grammars" in kinds:
         for name, (bias, punctuation) in rows(train).items():
-            found[name] = scores(induce(train, bias, punctuation=punctuation).parse(test), test)
+            results[name] = scores(induce(train, bias, punctuation=punctuation).parse(test), test)
         for name, nats in (("languages", 0.0), ("+ punctuation = languages", 3.0)):
-            found[name] = scores(induce(train, "languages", punctuation=nats, sources=sources).parse(test), test)
+            results[name] = scores(induce(train, "languages", punctuation=nats, sources=sources).parse(test), test)
     if "scorers" in kinds:
         plain = zero_shot(train, scorer, sources, self_training=False)
-        own = zero_shot(train, scorer, sources)
+        self_trained = zero_shot(train, scorer, sources)
         tuned = zero_shot(train, scorer, sources, treebanks=treebanks)
-        found["zero-shot scorer"] = scores(plain.parse(test), test)
-        found["+ self-trained"] = scores(own.parse(test), test)
-        found["+ fine-tuned, self-trained"] = scores(tuned.parse(test), test)
+        results["zero-shot scorer"] = scores(plain.parse(test), test)
+        results["+ self-trained"] = scores(self_trained.parse(test), test)
+        results["+ fine-tuned, self-trained"] = scores(tuned.parse(test), test)
     if "refit" in kinds:
         for name in ("rules", "languages"):
             induced = induce(train, name, sources=sources if name == "languages" else None)
             grammar = DMV(len(train.vocab), valence_attach=True, num_valences=3)
-            found[f"{name}, refit"] = scores(refit_induced(induced, train, grammar).parse(test), test)
-            found[f"{name}, refit with words"] = scores(refit_words(induced, train).parse(test), test)
+            results[f"{name}, refit"] = scores(refit_induced(induced, train, grammar).parse(test), test)
+            results[f"{name}, refit with words"] = scores(refit_words(induced, train).parse(test), test)
     if "grammars" in kinds:
-        found["supervised"] = scores(supervised(train, test, learnt == scored), test)
-    return found
+        results["supervised"] = scores(supervised(train, test, learnt == scored), test)
+    return results
 
 
 def groups(stems: list[str]) -> list[list[str]]:
@@ -183,7 +183,7 @@ def main() -> None:
     kinds = args.rows.split(",")
     results: dict[str, dict[str, tuple[float, float]]] = {}
     treebanks = files(args.folders)
-    trees = read_treebanks(learnt_from(parts) for parts in treebanks.values())
+    trees = read_treebanks(learnt_from(paths) for paths in treebanks.values())
     sources = Sources.count(trees)
     for group in groups(list(treebanks)):
         wanted = [stem for stem in group if not only or stem in only]
@@ -199,13 +199,13 @@ def main() -> None:
             if len(results) == 1:
                 print(f"| treebank | {names} |\n|---{'|---:' * len(results[stem])}|")
             print(f"| {stem} | " + " | ".join(f"{whole:.1f}" for _, whole in results[stem].values()) + " |", flush=True)
-    for name, own in (
+    for name, stems in (
         ("choosing", [s for s in results if s in choosing]),
         ("others", [s for s in results if s not in choosing]),
     ):
-        for length, column in (("<= 10", 0), ("all", 1)) if own else ():
-            means = [sum(results[s][row][column] for s in own) / len(own) for row in results[own[0]]]
-            print(f"| mean of {len(own)} {name}, {length} | " + " | ".join(f"{m:.1f}" for m in means) + " |")
+        for length, column in (("<= 10", 0), ("all", 1)) if stems else ():
+            means = [sum(results[s][row][column] for s in stems) / len(stems) for row in results[stems[0]]]
+            print(f"| mean of {len(stems)} {name}, {length} | " + " | ".join(f"{m:.1f}" for m in means) + " |")
 
 
 if __name__ == "__main__":

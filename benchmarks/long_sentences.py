@@ -79,8 +79,8 @@ def measure_loop(method: str, n: int) -> str:
     grammar, generator = DMV(TAGS), torch.Generator().manual_seed(0)
     small, words = (torch.randint(TAGS, (1, length), generator=generator) for length in (12, n))
     start = grammar.initial_weights(words, "harmonic")
-    given: dict[str, Any] = {"initial_weights": start} if method == "EM" else {"concentration": 0.1}
-    model = partial(maximum_likelihood if method == "EM" else dirichlet, grammar=grammar, **given)
+    options: dict[str, Any] = {"initial_weights": start} if method == "EM" else {"concentration": 0.1}
+    model = partial(maximum_likelihood if method == "EM" else dirichlet, grammar=grammar, **options)
     LOOPS[method](model, initial_weights=start).step(small)
     before = _megabytes("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")
@@ -110,7 +110,7 @@ def _cell(told: tuple[float, float]) -> str:
 
 def rows(lengths: tuple[int, ...] = LENGTHS) -> list[list[str]]:
     """By kind of tree and length: time, time over n^3, memory."""
-    found = []
+    table = []
     for kind in ("trees", "DMV"):
         for n in lengths:
             row = [kind, f"{n:,}"]
@@ -120,9 +120,9 @@ def rows(lengths: tuple[int, ...] = LENGTHS) -> list[list[str]]:
                     continue
                 seconds, peak = _told(kind, use, n)
                 row.append(f"{_time(seconds)}, {seconds / n**3 * 1e9:.2g} ns/n³, {peak:,.0f} MB")
-            found.append(row)
+            table.append(row)
             print(" | ".join(row), flush=True)
-    return found
+    return table
 
 
 def _time(seconds: float) -> str:

@@ -39,7 +39,7 @@ HEADER = ["nonterminals, preterminals, rank", "n", "`TensorPCFG`", "`SimplePCFG`
 
 def rows(seconds: float, lengths: tuple[int, ...] = LENGTHS) -> list[list[str]]:
     """Sentences a second, log Z and its gradient by all weights."""
-    found = []
+    table = []
     for N, P, R in SIZES:
         tensor, simple = TensorPCFG(N, P, R, NUM_WORDS), SimplePCFG(N, P, NUM_WORDS)
         for n in lengths:
@@ -62,9 +62,9 @@ def rows(seconds: float, lengths: tuple[int, ...] = LENGTHS) -> list[list[str]]:
                 exact = tensor.log_partition(tables, words)
                 off = max(float((work() - exact).abs().max() / exact.abs().max()) for work in peers.values())
                 row.append(f"{off:.0e}")
-            found.append(row)
+            table.append(row)
             print(" | ".join(row), flush=True)
-    return found
+    return table
 
 
 def _uniform(grammar: SimplePCFG) -> dict[str, Tensor]:

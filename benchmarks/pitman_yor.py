@@ -53,13 +53,13 @@ def seats(number: int, vocabulary: int = 20000) -> list[list[str]]:
     for paths in PATHS:
         few = [k[:1000] for k in keys], words[:1000]
         for keys_, words_ in (few, (keys, words)):  # the first time, code is compiled
-            made = Restaurants(3, vocabulary, paths)
-            add = seconds(lambda: made.add(keys_, words_, alpha, epsilon))  # noqa: B023
-            predict = seconds(lambda: made.predict(keys_, words_, alpha, epsilon))  # noqa: B023
-            made.log_joint(alpha, epsilon)
-            joint = min(seconds(lambda: made.log_joint(alpha, epsilon)) for _ in range(20))  # noqa: B023
-            again = seconds(lambda: made.reseat(alpha, epsilon)) if paths == "exact" else float("nan")  # noqa: B023
-            remove = seconds(lambda: made.remove(keys_, words_, alpha, epsilon))  # noqa: B023
+            restaurants = Restaurants(3, vocabulary, paths)
+            add = seconds(lambda: restaurants.add(keys_, words_, alpha, epsilon))  # noqa: B023
+            predict = seconds(lambda: restaurants.predict(keys_, words_, alpha, epsilon))  # noqa: B023
+            restaurants.log_joint(alpha, epsilon)
+            joint = min(seconds(lambda: restaurants.log_joint(alpha, epsilon)) for _ in range(20))  # noqa: B023
+            again = seconds(lambda: restaurants.reseat(alpha, epsilon)) if paths == "exact" else float("nan")  # noqa: B023
+            remove = seconds(lambda: restaurants.remove(keys_, words_, alpha, epsilon))  # noqa: B023
         rows.append([str(number), paths, f"{add:.2f}", f"{remove:.2f}", f"{predict:.2f}", f"{1000 * joint:.2f}"])
         rows[-1].append("-" if paths != "exact" else f"{again:.2f}")
         print(" | ".join(rows[-1]), flush=True)
@@ -83,8 +83,8 @@ def treebank(train: str | Path) -> list[list[str]]:
         many = seconds(lambda: sampler.run(*arguments, paths=paths, num_steps=49, progress=False))  # noqa: B023
         rows.append([paths, f"{one:.2f}", f"{many / 49:.3f}", f"{one + many:.1f}"])
         if other.exists():
-            parts = sampler.restaurants, sampler.concentration, sampler.discount
-            parser = LexicalParser(grammar, {s: PitmanYorPredictor(*(x[s] for x in parts)) for s in events})
+            learnt = sampler.restaurants, sampler.concentration, sampler.discount
+            parser = LexicalParser(grammar, {s: PitmanYorPredictor(*(x[s] for x in learnt)) for s in events})
             sentences = Corpus.from_conllu(other, punctuation="keep", vocab=corpus.tag_vocab)
             test = LexicalCorpus.from_corpus(sentences, like=corpus)
             parser.parse(test.tags[:8], test.words[:8], test.cases[:8], ["viterbi"])

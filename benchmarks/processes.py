@@ -57,16 +57,16 @@ def rows(num_words: int = WORDS, rounds: int = ROUNDS) -> list[list[str]]:
             times[processes, threads].append(_of_processes(processes, threads, num_words))
         for number in jobs:
             jobs[number].append(_of_jobs(number, num_words // 20))
-    found = []
+    table = []
     title = f"an iteration of VB, DMV, {num_words:,} words of sentences of at most 20"
-    for (processes, threads), own in times.items():
-        found.append([title, str(processes), str(threads), *_told(own, times[1, 1])])
+    for (processes, threads), seconds in times.items():
+        table.append([title, str(processes), str(threads), *_told(seconds, times[1, 1])])
     title = f"pyrogram induce --method vb --starts {STARTS}, {num_words // 20:,} words, from command to files"
-    for number, own in jobs.items():
-        found.append([title, f"--jobs {number}", "1", *_told(own, jobs[1])])
-    for row in found:
+    for number, seconds in jobs.items():
+        table.append([title, f"--jobs {number}", "1", *_told(seconds, jobs[1])])
+    for row in table:
         print(" | ".join(row), flush=True)
-    return found
+    return table
 
 
 def _told(times: list[float], one: list[float]) -> list[str]:
@@ -75,11 +75,11 @@ def _told(times: list[float], one: list[float]) -> list[str]:
 
 
 def _of_processes(processes: int, threads: int, num_words: int) -> float:
-    own = [str(Path(__file__).resolve()), str(threads), str(num_words)]
+    command = [str(Path(__file__).resolve()), str(threads), str(num_words)]
     torchrun = ["-m", "torch.distributed.run", "--nproc-per-node", str(processes)] if processes > 1 else []
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
     done = subprocess.run(
-        [sys.executable, *torchrun, *own], check=True, capture_output=True, text=True, env=environment
+        [sys.executable, *torchrun, *command], check=True, capture_output=True, text=True, env=environment
     )
     return float(done.stdout.split()[-1])
 

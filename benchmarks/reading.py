@@ -113,19 +113,19 @@ def rows(tokens: int = TOKENS, rounds: int = ROUNDS) -> list[list[str]]:
 
     is_before = {name: name.endswith("before") for name in READERS}
     folders = {True: earlier(BEFORE), False: Path(__file__).parents[1]}
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in READERS if _there(name)}
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in READERS if _there(name)}
     with tempfile.TemporaryDirectory() as folder:
-        sizes = {name: tokens // 10 if name == "conllu" or is_before[name] else tokens for name in found}
+        sizes = {name: tokens // 10 if name == "conllu" or is_before[name] else tokens for name in times}
         files = {name: Path(folder) / f"{size} {_format(name)}" for name, size in sizes.items()}
         for name, file in files.items():
             if not file.exists():
                 write(file, sizes[name], _format(name))
         cached(str(files["cached"]))
         for _ in range(rounds):
-            for name, measured in found.items():
+            for name, measured in times.items():
                 measured.append(_measured(name, files[name], folders[is_before[name]]))
     table = []
-    for name, measured in found.items():
+    for name, measured in times.items():
         seconds, megabytes = (statistics.median(values) * 1e6 / sizes[name] for values in zip(*measured, strict=True))
         title, checks, _ = READERS[name]
         table.append(
@@ -149,10 +149,10 @@ def write(path: Path, tokens: int, format: str) -> None:
     """A treebank of about so many tokens: the built-in corpus again and again, one word in ten a new one."""
     from pyrogram.data.builtin import generate
 
-    rng, made, done = random.Random(0), generate(2000), 0
+    rng, sentences, done = random.Random(0), generate(2000), 0
     with open(path, "w", encoding="utf-8") as file:
         while done < tokens:
-            sentence = rng.choice(made)
+            sentence = rng.choice(sentences)
             done += len(sentence.forms)
             forms = [f"{form}{rng.randrange(10**6)}" if rng.random() < 0.1 else form for form in sentence.forms]
             if format != "CoNLL-U":

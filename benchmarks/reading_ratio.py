@@ -54,9 +54,9 @@ def main() -> None:
             assert worker.stdin is not None
             worker.stdin.close()
     print("code | split loop, ms | reader, ms | ratio, processor time | ratio, clock")
-    for name, found in rounds.items():
-        loop, reader = (1000 * statistics.median(row[i] for row in found) for i in (0, 1))
-        ratios = [statistics.median(row[i + 1] / row[i] for row in found) for i in (0, 2)]
+    for name, rows in rounds.items():
+        loop, reader = (1000 * statistics.median(row[i] for row in rows) for i in (0, 1))
+        ratios = [statistics.median(row[i + 1] / row[i] for row in rows) for i in (0, 2)]
         print(f"{name} | {loop:.0f} | {reader:.0f} | {ratios[0]:.2f} | {ratios[1]:.2f}")
 
 

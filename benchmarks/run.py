@@ -76,7 +76,7 @@ def sections(quick: bool, seconds: float, threads: tuple[int, ...]) -> dict[str,
     engines = functools.cache(lambda: [make() for make in ENGINES.values()])
     pairs = functools.cache(lambda: [sibling.Pyrogram(), sibling.Supar()])
     spanning = functools.cache(spanning_trees.engines)
-    found: dict[str, Callable[[], str]] = {
+    by_title: dict[str, Callable[[], str]] = {
         f"Projective trees, batches of {trees.BATCH}, sentences/s": lambda: (
             f"{trees.agreement(engines(), lengths)}\n\n"
             + _table(trees.CHART_HEADER, trees.charts(engines(), lengths, threads, seconds))
@@ -165,10 +165,10 @@ def sections(quick: bool, seconds: float, threads: tuple[int, ...]) -> dict[str,
         ),
     }
     if em.EWT.exists() and not quick:
-        found["The hierarchical Pitman-Yor dependency model on the English Web Treebank, seconds"] = lambda: _table(
+        by_title["The hierarchical Pitman-Yor dependency model on the English Web Treebank, seconds"] = lambda: _table(
             pitman_yor.HEADER_TREEBANK, pitman_yor.treebank(em.EWT)
         )
-    return found
+    return by_title
 
 
 def measure(quick: bool, seconds: float, only: Sequence[str]) -> tuple[str, dict[str, str]]:
@@ -182,10 +182,10 @@ def measure(quick: bool, seconds: float, only: Sequence[str]) -> tuple[str, dict
     warnings.filterwarnings("ignore", category=UserWarning)
     start, second, default = time.time(), timing.second_core(), torch.get_default_dtype()
     threads = (1, 2) if second > 1.6 else (1,)  # with one core to share, two threads measure the other programs
-    found = {}
+    texts = {}
     for title, make in sections(quick, 0.5 if quick else seconds, threads).items():
         if not only or any(word.lower() in title.lower() for word in only):
-            found[title] = make()
+            texts[title] = make()
             torch.set_default_dtype(default)
     how = (
         f"Measured on {_machine(torch.__version__)}. Peers: {', '.join(PEERS)}. The run took "
@@ -193,7 +193,7 @@ def measure(quick: bool, seconds: float, only: Sequence[str]) -> tuple[str, dict
         f"it began and {timing.second_core():.1f} times when it ended; two threads are measured only if there is a "
         "second core for them (1.6 times or more)."
     )
-    return how, found
+    return how, texts
 
 
 def _table(header: list[str], rows: list[list[str]]) -> str:
@@ -218,16 +218,16 @@ def _machine(torch_version: str) -> str:
     )
 
 
-def _write(how: str, found: dict[str, str], only: bool) -> None:
+def _write(how: str, texts: dict[str, str], only: bool) -> None:
     """Put sections into the page.
 
     :param only: whether other sections stay, and how they were measured.
     """
     before, rest = README.read_text().split(BEGIN)
     old, after = rest.split(END)
-    head, *parts = old.strip().split("\n### ")
-    kept = {part.split("\n", 1)[0]: part.split("\n", 1)[1].strip() for part in parts} if only else {}
-    kept |= {title: f"{how}\n\n{text}" if only else text for title, text in found.items()}
+    head, *blocks = old.strip().split("\n### ")
+    kept = {part.split("\n", 1)[0]: part.split("\n", 1)[1].strip() for part in blocks} if only else {}
+    kept |= {title: f"{how}\n\n{text}" if only else text for title, text in texts.items()}
     text = "\n\n### ".join([head.strip() if only else how, *(f"{title}\n\n{part}" for title, part in kept.items())])
     README.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}")
 
@@ -241,10 +241,10 @@ def main() -> None:
     options = parser.parse_args()
     if Path(sys.prefix).resolve() != ENVIRONMENT.resolve():
         raise SystemExit(subprocess.run([prepare(), "-W", "ignore", *sys.argv]).returncode)
-    how, found = measure(options.quick, options.seconds, options.only)
-    print("\n\n".join([how, *(f"### {title}\n\n{text}" for title, text in found.items())]))
+    how, texts = measure(options.quick, options.seconds, options.only)
+    print("\n\n".join([how, *(f"### {title}\n\n{text}" for title, text in texts.items())]))
     if options.write:
-        _write(how, found, bool(options.only))
+        _write(how, texts, bool(options.only))
 
 
 if __name__ == "__main__":

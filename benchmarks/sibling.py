@@ -124,8 +124,8 @@ def agreement(engines: list[Any], lengths: tuple[int, ...]) -> str:
                     if not difference <= tolerance:
                         where = f"n={n}, {_name(dtype)}"
                         raise SystemExit(f"{engine.name} and pyrogram differ in {what} by {difference:g} ({where})")
-    parts = " and ".join(f"{difference:.1e} in {_name(dtype)}" for dtype, difference in worst.items())
-    return f"Both agree: log Z (relatively) and marginals differ by at most {parts}."
+    differences = " and ".join(f"{difference:.1e} in {_name(dtype)}" for dtype, difference in worst.items())
+    return f"Both agree: log Z (relatively) and marginals differ by at most {differences}."
 
 
 def charts(engines: list[Any], lengths: tuple[int, ...], threads: tuple[int, ...], seconds: float) -> list[list[str]]:

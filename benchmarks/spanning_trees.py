@@ -113,8 +113,8 @@ def agreement(rivals: list[Any], lengths: tuple[int, ...]) -> str:
                         raise SystemExit(
                             f"{rival.name} and pyrogram differ in {name} by {difference:g} ({n=}, {dtype})"
                         )
-    parts = " and ".join(f"{difference:.1e} in {_name(dtype)}" for dtype, difference in worst.items())
-    return f"Engines agree: log Z (relatively), marginals, and scores of best trees differ by at most {parts}."
+    differences = " and ".join(f"{difference:.1e} in {_name(dtype)}" for dtype, difference in worst.items())
+    return f"Engines agree: log Z (relatively), marginals, and scores of best trees differ by at most {differences}."
 
 
 def _results(engine: Any, arcs: Tensor) -> dict[str, Tensor]:
@@ -122,17 +122,17 @@ def _results(engine: Any, arcs: Tensor) -> dict[str, Tensor]:
     marginals = engine.restore(marginals).detach().clone()
     marginals[:, :, 0] = 0
     marginals.diagonal(dim1=1, dim2=2).zero_()
-    found = {"log Z": log_z.detach(), "marginals": marginals}
+    results = {"log Z": log_z.detach(), "marginals": marginals}
     try:
         heads = engine.best(engine.prepare(arcs))
     except NotImplementedError:
-        return found
-    return found | {"scores of best trees": arcs[:, :, 1:].gather(1, heads[:, None]).sum((1, 2))}
+        return results
+    return results | {"scores of best trees": arcs[:, :, 1:].gather(1, heads[:, None]).sum((1, 2))}
 
 
 def rows(rivals: list[Any], lengths: tuple[int, ...], threads: tuple[int, ...], seconds: float) -> list[list[str]]:
     """Rows: sentences/s (trees/s of draws) of every engine, and how many times faster ours is."""
-    found = []
+    table = []
     for what, method in TASKS.items():
         dtypes = (torch.float64, torch.float32) if method.startswith("log_z") else (torch.float64,)
         for count in threads:
@@ -148,9 +148,9 @@ def rows(rivals: list[Any], lengths: tuple[int, ...], threads: tuple[int, ...], 
                         works[engine.name] = partial(getattr(engine, method), *arguments)
                     times = race(works, count, seconds)
                     numbers = _compared(times, rivals, DRAWS if method == "samples" else 1)
-                    found.append([what, str(count), _name(dtype), str(n), *numbers])
-                    print(" | ".join(found[-1]), flush=True)
-    return found
+                    table.append([what, str(count), _name(dtype), str(n), *numbers])
+                    print(" | ".join(table[-1]), flush=True)
+    return table
 
 
 HEADER = ["", "threads", "", "n", "pyrogram", "torch-struct", "supar", "times torch-struct", "times supar"]

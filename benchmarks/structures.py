@@ -40,8 +40,8 @@ class Spans:
         from pyrogram.distributions import SpanTree
 
         scores = normal(self.batch, n, n + 1)
-        own = scores.clone().requires_grad_()
-        self.ours = partial(SpanTree, own, labelled=False), own
+        leaf = scores.clone().requires_grad_()
+        self.ours = partial(SpanTree, leaf, labelled=False), leaf
         import torch_struct
 
         # [first word, last word, label]
@@ -66,8 +66,8 @@ class Segments:
 
         W, L = WIDEST, LABELS
         scores, pairs = normal(self.batch, n, W, L), normal(1, L, L)[0]
-        own = scores.clone().requires_grad_()
-        self.ours = partial(Segmentation, own, pairs), own
+        leaf = scores.clone().requires_grad_()
+        self.ours = partial(Segmentation, leaf, pairs), leaf
         import torch_struct
 
         # [first word, number of words, label, label before]; the label before the first segment is one of its own.
@@ -92,8 +92,8 @@ class Chains:
 
         K = STATES
         states, pairs = normal(self.batch, n, K), normal(1, K, K)[0]
-        own = states.clone().requires_grad_()
-        self.ours = partial(HigherOrderChain, own, torch.nn.functional.pad(pairs, (0, 0, 0, 1)), order=1), own
+        leaf = states.clone().requires_grad_()
+        self.ours = partial(HigherOrderChain, leaf, torch.nn.functional.pad(pairs, (0, 0, 0, 1)), order=1), leaf
         import torch_struct
 
         edges = (states[:, 1:, None, :] + pairs).mT.clone()  # [word, state, state before]
@@ -113,7 +113,7 @@ KINDS = (Spans, Segments, Chains)
 
 def works_of(kind: Any) -> dict[str, dict[str, Callable[[], Any]]]:
     """By task and engine the work to time."""
-    make, own = kind.ours
+    make, leaf = kind.ours
     other, edges, structure = kind.torch_struct
     import torch_struct
 
@@ -129,7 +129,7 @@ def works_of(kind: Any) -> dict[str, dict[str, Callable[[], Any]]]:
             "torch-struct": lambda: without_graph(lambda: structure(log).sum(edges)),
         },
         "log Z, marginals": {
-            "pyrogram": lambda: by_gradient(own, make().log_partition),
+            "pyrogram": lambda: by_gradient(leaf, make().log_partition),
             "torch-struct": lambda: by_gradient(edges, structure(log).sum(edges)),
         },
         f"{DRAWS} draws": {
@@ -171,7 +171,7 @@ def agreement(lengths: tuple[int, ...]) -> str:
 
 def rows(lengths: tuple[int, ...], seconds: float) -> list[list[str]]:
     """Structures per second, and how many times faster ours is, on one thread."""
-    found = []
+    table = []
     for make in KINDS:
         for n in lengths:
             kind = make(n)  # type: ignore[operator]
@@ -186,6 +186,6 @@ def rows(lengths: tuple[int, ...], seconds: float) -> list[list[str]]:
                     f"{times['pyrogram'].times_faster_than(times[name]):.0f}" if name in times else NOT_THERE
                     for name in ("torch-struct", "supar")
                 ]
-                found.append([kind.name, task, str(n), *rates.values(), *ratios])
-                print(" | ".join(found[-1]), flush=True)
-    return found
+                table.append([kind.name, task, str(n), *rates.values(), *ratios])
+                print(" | ".join(table[-1]), flush=True)
+    return table

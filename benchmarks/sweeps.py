@@ -54,11 +54,11 @@ def _sentences() -> Mapping[str, Tensor]:
         generator = torch.Generator().manual_seed(0)
         drawn = torch.randint(5000, (SENTENCES, 20), generator=generator)
         return {"random words": drawn, "random tags": drawn % 17}
-    found = {}
+    columns = {}
     for name, column in (("EWT words", "form"), ("EWT tags", "upos")):
         corpus = Corpus.from_conllu(EWT, tags=column, max_length=LONGEST)
-        found[name] = corpus.words[:SENTENCES]
-    return found
+        columns[name] = corpus.words[:SENTENCES]
+    return columns
 
 
 def own_chains(seconds: float) -> list[list[str]]:
@@ -92,8 +92,8 @@ def _sweep(updates: CollapsedUpdates, method: str, batch_size: int = 1) -> Calla
         trees = updates.draw({name: w.log() for name, w in start.items()}, generator)
         corpus = CorpusCounts(updates.counts(trees), alpha)
         return lambda: updates.hastings(corpus, trees, order, batch_size, generator=generator)
-    *_, own = updates.expected_counts(start)
-    field, kept = CorpusCounts(updates.total(own), alpha), [own]
+    *_, sentence_counts = updates.expected_counts(start)
+    field, kept = CorpusCounts(updates.total(sentence_counts), alpha), [sentence_counts]
 
     def sweep() -> None:
         kept[:] = updates.collapsed_vb(field, kept[0], order, batch_size)[1:]

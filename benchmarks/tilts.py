@@ -25,7 +25,7 @@ def rows(seconds: float) -> list[list[str]]:
 
 
 def _rows(corpus: Corpus, seconds: float) -> list[list[str]]:
-    V, found = len(corpus.vocab), []
+    V, table = len(corpus.vocab), []
     for grammar in (DMV(V), DMV(V, valence_attach=True), HMM(10, V)):
         generator = torch.Generator().manual_seed(0)
         nats = {n: torch.randn(b.shape, generator=generator) for n, b in grammar.blocks.items()}
@@ -35,9 +35,9 @@ def _rows(corpus: Corpus, seconds: float) -> list[list[str]]:
             plain, tilted = times["plain"], times["tilted"]
             ratio = statistics.median(a / b for a, b in zip(tilted.rounds, plain.rounds, strict=True))
             ms = [f"{1000 * t.median:.2f}" for t in (plain, tilted)]
-            found.append([repr(grammar), what, *ms, f"{ratio:.2f}"])
-            print(" | ".join(found[-1]), flush=True)
-    return found
+            table.append([repr(grammar), what, *ms, f"{ratio:.2f}"])
+            print(" | ".join(table[-1]), flush=True)
+    return table
 
 
 def _e_step(grammar: Grammar, corpus: Corpus) -> Work:
@@ -47,8 +47,8 @@ def _e_step(grammar: Grammar, corpus: Corpus) -> Work:
 
 def _sweep(grammar: Grammar, corpus: Corpus) -> Work:
     updates, weights = grammar.collapsed_updates(corpus.words), grammar.initial_weights(corpus.words, "random", seed=0)
-    own = updates.expected_counts(weights)[2]
+    sentence_counts = updates.expected_counts(weights)[2]
     alpha = {n: torch.full(b.shape, 0.25, dtype=torch.float64) for n, b in grammar.blocks.items()}
     order = torch.argsort((corpus.words >= 0).sum(1), stable=True)
-    counts = updates.total(own)
-    return lambda: updates.collapsed_vb(CorpusCounts(counts, alpha), own, order, 8)
+    counts = updates.total(sentence_counts)
+    return lambda: updates.collapsed_vb(CorpusCounts(counts, alpha), sentence_counts, order, 8)

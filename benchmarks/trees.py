@@ -48,8 +48,8 @@ def agreement(engines: list[Engine], lengths: tuple[int, ...]) -> str:
                     if not difference <= tolerance:
                         where = f"n={n}, {_name(dtype)}"
                         raise SystemExit(f"{engine.name} and pyrogram differ in {name} by {difference:g} ({where})")
-    parts = " and ".join(f"{difference:.1e} in {_name(dtype)}" for dtype, difference in worst.items())
-    return f"Engines agree: log Z (relatively), marginals, and scores of best trees differ by at most {parts}."
+    differences = " and ".join(f"{difference:.1e} in {_name(dtype)}" for dtype, difference in worst.items())
+    return f"Engines agree: log Z (relatively), marginals, and scores of best trees differ by at most {differences}."
 
 
 def _results(engine: Engine, arcs: Tensor) -> list[Tensor]:

@@ -82,7 +82,7 @@ def _loop(method: str, grammar: DMV, start: Any = None) -> Any:
 
 def rows(sizes: list[tuple[str, int, int]]) -> list[list[str]]:
     """One for each grammar; where dense and sparse ones are of one size, their objectives are compared."""
-    found, objectives = [], dict[Any, float]()
+    table, objectives = [], dict[Any, float]()
     for kind, num_types, num_words in sizes:
         row = [kind, f"{num_types:,}", f"{num_words:,}", ""]
         for method in METHODS:
@@ -96,8 +96,8 @@ def rows(sizes: list[tuple[str, int, int]]) -> list[list[str]]:
             if not draws and abs(other - objective) > 1e-9 * abs(other):
                 sys.exit(f"{method} of {num_types} types: the objective is {objective}, and that of the other {other}")
             print(kind, method, num_types, num_words, *told, flush=True)
-        found.append(row)
-    return found
+        table.append(row)
+    return table
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ HEADER = ["model", "prior", "utterances", "symbols", "seconds a step", "utteranc
 
 def rows(corpus: SegmentedCorpus, steps: int) -> list[list[str]]:
     """A row for each model and prior, after ten steps that are not measured."""
-    found = []
+    table = []
     for grammar_of in (UnigramSegmentation, BigramSegmentation):
         grammar = grammar_of("".join(corpus.forms))
         utterances = grammar.encode(corpus.forms)
@@ -38,9 +38,9 @@ def rows(corpus: SegmentedCorpus, steps: int) -> list[list[str]]:
             sizes = [str(len(corpus)), str(sum(map(len, corpus.forms)))]
             name = grammar_of.__name__.removesuffix("Segmentation").lower()
             speed = [f"{seconds:.2f}", f"{len(corpus) / seconds:,.0f}", f"{sampler.acceptance:.2%}"]
-            found.append([name, prior, *sizes, *speed])
-            print(" | ".join(found[-1]), flush=True)
-    return found
+            table.append([name, prior, *sizes, *speed])
+            print(" | ".join(table[-1]), flush=True)
+    return table
 
 
 def generated(quick: bool) -> list[list[str]]:

@@ -55,9 +55,9 @@ def bilingual(
     :param batch_size: sentences of each language per minibatch, for SVI; all by default.
     :raises ValueError: if the languages of arguments differ, or if a family cannot be shared.
     """
-    for argument, given in (("grammars", grammars), ("structures", structures), ("start", start)):
-        if given is not None and set(given) != set(words):
-            raise ValueError(f"{argument} must be given for the languages {list(words)}, not for {list(given)}")
+    for argument, by_language in (("grammars", grammars), ("structures", structures), ("start", start)):
+        if by_language is not None and set(by_language) != set(words):
+            raise ValueError(f"{argument} must be given for the languages {list(words)}, not for {list(by_language)}")
     normal = _experts(words, grammars, structures, start, shared_families(structures, shared))
     for language in words:
         with pyro.plate(f"{language}.sentences", len(words[language]), subsample_size=batch_size) as l:
@@ -87,8 +87,8 @@ def _experts(
         return by_name
 
     def default() -> dict[str, Gaussian]:
-        own = {l: initial_experts(words[l], grammars[l]) for l in words}
-        return joined(tied_starts(structures, own, shared=shared))
+        untied = {l: initial_experts(words[l], grammars[l]) for l in words}
+        return joined(tied_starts(structures, untied, shared=shared))
 
-    found = given_or_learnt(shapes, "experts.", None if start is None else joined(start), None, default)
-    return {l: {f: found[name] for f, name in names[l].items()} for l in words}
+    normals = given_or_learnt(shapes, "experts.", None if start is None else joined(start), None, default)
+    return {l: {f: normals[name] for f, name in names[l].items()} for l in words}

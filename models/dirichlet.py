@@ -85,6 +85,6 @@ def sentences(
 ) -> None:
     """The corpus: sentences are independent given the weights."""
     with pyro.plate("sentences", len(words), subsample_size=batch_size) as i:
-        own = {kind: t[i] for kind, t in known.items()} if isinstance(known, Mapping) else known
-        own = own[i] if isinstance(own, Tensor) else own
-        pyro.sample("words", Sentence(grammar, theta, known=own), obs=words[i])
+        batch_known = {kind: t[i] for kind, t in known.items()} if isinstance(known, Mapping) else known
+        batch_known = batch_known[i] if isinstance(batch_known, Tensor) else batch_known
+        pyro.sample("words", Sentence(grammar, theta, known=batch_known), obs=words[i])

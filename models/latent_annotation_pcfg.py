@@ -47,9 +47,9 @@ def annotated_treebank(
 
     :param trees: ``nltk.Tree``, their rare words replaced (:mod:`pyrogram.data.treebank`).
     """
-    given = list(trees)
-    cfg = CFG.from_trees(given, binarize=True, markov_order=markov_order)
-    return LatentAnnotations(cfg, num_subtypes), cfg.derivations(given)[1]
+    treebank = list(trees)
+    cfg = CFG.from_trees(treebank, binarize=True, markov_order=markov_order)
+    return LatentAnnotations(cfg, num_subtypes), cfg.derivations(treebank)[1]
 
 
 def latent_annotation_pcfg(

@@ -46,12 +46,12 @@ def initial_experts(
     experts = {}
     for name, block in grammar.blocks.items():
         loc = weights[name].to(words.device, dtype).clamp_min(LEAST_WEIGHT).log()
-        given = (covariance or {}).get(name)
+        matrix = (covariance or {}).get(name)
         if diagonal:
-            variance = loc.new_ones(block.shape[-1]) if given is None else given.to(loc).diagonal(dim1=-2, dim2=-1)
+            variance = loc.new_ones(block.shape[-1]) if matrix is None else matrix.to(loc).diagonal(dim1=-2, dim2=-1)
             experts[name] = Gaussian(loc, variance=variance)
         else:
-            experts[name] = Gaussian(loc, (torch.eye(block.shape[-1]) if given is None else given).to(loc))
+            experts[name] = Gaussian(loc, (torch.eye(block.shape[-1]) if matrix is None else matrix).to(loc))
     return experts
 
 
@@ -70,8 +70,9 @@ def initial_tied_experts(
     :raises ValueError: if ``covariance`` has a name that is no family's.
     """
     check_names("covariance", covariance, structure.experts)
-    own = {name: matrix for name, matrix in (covariance or {}).items() if name in grammar.blocks}
-    return structure.tied_start(initial_experts(words, grammar, initial_weights, own, diagonal=diagonal), covariance)
+    of_blocks = {name: matrix for name, matrix in (covariance or {}).items() if name in grammar.blocks}
+    experts = initial_experts(words, grammar, initial_weights, of_blocks, diagonal=diagonal)
+    return structure.tied_start(experts, covariance)
 
 
 def experts_of_blocks(words: Tensor, grammar: Grammar, start: Normals | None, prior: Normals | None) -> Normals:
@@ -101,9 +102,9 @@ def given_or_learnt(
     """
     if start is not None and prior is not None:
         raise ValueError("start is where a prior that is learnt begins, so give either start or prior, not both")
-    for argument, given in (("start", start), ("prior", prior)):
-        if given is not None and set(given) != set(shapes):
-            raise ValueError(f"{argument} must be given for {list(shapes)}, not for {list(given)}")
+    for argument, normals in (("start", start), ("prior", prior)):
+        if normals is not None and set(normals) != set(shapes):
+            raise ValueError(f"{argument} must be given for {list(shapes)}, not for {list(normals)}")
     if prior is not None:
         return prior
     parameters = [f"{kind}.{prefix}{name}" for kind in ("loc", "covariance") for name in shapes]

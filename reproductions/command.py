@@ -205,7 +205,7 @@ def reproduce(
     from reproductions.induction.systems import TABLES
     from reproductions.shared.settings import NormalOptions, StudySettings, chosen_rows, default_jobs
 
-    given = {"train": train, "dev": dev, "test": test, "train2": train2, "dev2": dev2, "test2": test2}
+    paths = {"train": train, "dev": dev, "test": test, "train2": train2, "dev2": dev2, "test2": test2}
     experiment = experiment_of(table, train, format.value)
     refuse_unused(context, experiment)
     usual = protocol_of(protocol, experiment, train is None)
@@ -217,9 +217,9 @@ def reproduce(
         options |= {"sweeps": sweeps, "subtypes": subtypes, "alpha": alpha, "states": states, "format": format.value}
         options |= {"tags": None if tags is None else tags.value, "tagged": usual.tagged}
         options |= {"unseen": usual.unseen if unseen is None else unseen.value}
-        _trials(experiment, given, options, rows, starts, seed, jobs, out, resume)
+        _trials(experiment, paths, options, rows, starts, seed, jobs, out, resume)
         return
-    check_files(table, given)
+    check_files(table, paths)
     if init == Init.supervised:
         raise CommandError("--init supervised would show the learners the trees; give another")
     if tags is None:
@@ -241,18 +241,18 @@ def reproduce(
         valence_attach=False,
         smoothing=smoothing,
         unknown=unknown.value,
-        data=_digests(given),
+        data=_digests(paths),
     )
     wanted = chosen_rows(rows, tuple(row.name for row in TABLES[table.value]))
     normal = NormalOptions(averaging.value, point_estimate.value, covariance.value)
     how = jobs or default_jobs(), normal, sweeps if table == WhichTable.cvb else None
     settings = StudySettings(table.value, common, wanted, dev_max_length, *how, usual.pooled)
-    _run(_study(settings, given, format.value), out, resume)
+    _run(_study(settings, paths, format.value), out, resume)
 
 
 def _trials(
     experiment: str,
-    given: dict[str, Path | None],
+    paths: dict[str, Path | None],
     options: dict[str, Any],
     rows: str,
     starts: int,
@@ -276,11 +276,11 @@ def _trials(
     readers = {"morphology": morphology.read_experiment, "annotations": read_annotations}
     readers |= {"pitman-yor": read_pitman_yor, "topics": read_topics, "segmentation": read_segmentation}
     read_experiment = readers[experiment]
-    files = {name: path for name, path in given.items() if path is not None}
+    files = {name: path for name, path in paths.items() if path is not None}
     read, used = read_experiment(files, options, seed)
     wanted = chosen_rows(rows, tuple(trial.name for trial in read.trials))
     table = experiment if experiment in ("pitman-yor", "topics", "segmentation") else f"cvb, {experiment}"
-    settings = TrialSettings(table, used, _digests(given), starts, seed, wanted, jobs or default_jobs())
+    settings = TrialSettings(table, used, _digests(paths), starts, seed, wanted, jobs or default_jobs())
     study = TrialStudy(settings, read)
     with only_run(out):
         results = _finished(study, out, resume)
@@ -292,25 +292,25 @@ def _trials(
     _tell(out, results)
 
 
-def _digests(given: dict[str, Path | None]) -> dict[str, str | int]:
+def _digests(paths: dict[str, Path | None]) -> dict[str, str | int]:
     from pyrogram.cli.io.corpora import digests
     from reproductions.induction.corpora import DEMO_SENTENCES
 
-    found = digests(**given)
-    if any(path is not None and name not in found for name, path in given.items()):
+    hashes = digests(**paths)
+    if any(path is not None and name not in hashes for name, path in paths.items()):
         raise CommandError("reproduce reads files again and again, and standard input and pipes only once; give files")
-    return found or {"builtin": DEMO_SENTENCES}
+    return hashes or {"builtin": DEMO_SENTENCES}
 
 
-def _study(settings: StudySettings, given: dict[str, Path | None], format: str) -> Study:
+def _study(settings: StudySettings, paths: dict[str, Path | None], format: str) -> Study:
     from reproductions.induction.corpora import Files, demo_languages, read_languages
     from reproductions.induction.study import Study
 
     files = []
     for suffix in ("", "2"):
-        train, dev = given[f"train{suffix}"], given[f"dev{suffix}"]
+        train, dev = paths[f"train{suffix}"], paths[f"dev{suffix}"]
         if train is not None and dev is not None:
-            files.append(Files(train, dev, given[f"test{suffix}"]))
+            files.append(Files(train, dev, paths[f"test{suffix}"]))
     if not files:
         note("no TRAIN was given: this is the built-in corpus, made up by a grammar")
     study = Study(settings, read_languages(settings, files, format) if files else demo_languages(settings))

@@ -127,18 +127,18 @@ def refuse_unused(context: typer.Context, experiment: str) -> None:
             raise CommandError(f"--{name.replace('_', '-')} plays no part in {where}; leave it out")
 
 
-def check_files(table: WhichTable, given: Mapping[str, Path | None]) -> None:
+def check_files(table: WhichTable, paths: Mapping[str, Path | None]) -> None:
     """
     :raises CommandError: if files of an induction experiment are missing, or are too many.
     """
-    train, train2 = given["train"], given["train2"]
-    if train is None and any(path is not None for path in given.values()):
+    train, train2 = paths["train"], paths["train2"]
+    if train is None and any(path is not None for path in paths.values()):
         raise CommandError("the built-in corpus brings its own sentences; give TRAIN, or leave out --dev and --test")
-    if train is not None and given["dev"] is None:
+    if train is not None and paths["dev"] is None:
         raise CommandError("give --dev: training stops, and α is chosen, by the likelihood of held-out sentences")
     if train2 is not None and table != WhichTable.shared:
         raise CommandError(f"reproduce {table.value} takes one corpus; TRAIN2 is for reproduce shared")
-    if train2 is not None and given["dev2"] is None:
+    if train2 is not None and paths["dev2"] is None:
         raise CommandError("give --dev2, held-out sentences of the language of TRAIN2")
-    if train2 is None and (given["dev2"] is not None or given["test2"] is not None):
+    if train2 is None and (paths["dev2"] is not None or paths["test2"] is not None):
         raise CommandError("--dev2 and --test2 are for a second corpus; give TRAIN2, too")

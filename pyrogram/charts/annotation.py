@@ -21,54 +21,56 @@ from .checks import keep_nan
 from .projective import choose_engine
 
 
-def log_partition(log_weights: Tensor, rules: AnnotationRules, trees: LinkedTrees, own: Any) -> Tensor:
+def log_partition(log_weights: Tensor, rules: AnnotationRules, trees: LinkedTrees, model: Any) -> Tensor:
     """log Z of each tree, shape ``(B,)``, in nats; -inf where there is no derivation. Differentiable."""
     if choose_engine(log_weights, None) == "torch":
-        log_z = annotation_torch.log_partition(log_weights, rules, trees, own)
+        log_z = annotation_torch.log_partition(log_weights, rules, trees, model)
     else:
-        log_z = _LogPartition.apply(log_weights, rules, trees, own)
-    return keep_nan(log_z, (log_weights, 1), own=torch.from_numpy(own))
+        log_z = _LogPartition.apply(log_weights, rules, trees, model)
+    return keep_nan(log_z, (log_weights, 1), model=torch.from_numpy(model))
 
 
 def expected_counts(
-    log_weights: Tensor, rules: AnnotationRules, trees: LinkedTrees, own: Any, tree_weights: Tensor | None = None
+    log_weights: Tensor, rules: AnnotationRules, trees: LinkedTrees, model: Any, tree_weights: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """log Z of each tree, and expected counts summed over the trees of each grammar, shape ``(W, R)``; no graph."""
     if choose_engine(log_weights.detach(), None) == "torch":
         with torch.enable_grad():
             leaf = log_weights.detach().requires_grad_()
-            log_z = annotation_torch.log_partition(leaf, rules, trees, own)
+            log_z = annotation_torch.log_partition(leaf, rules, trees, model)
             possible = torch.where(log_z > -torch.inf, log_z, 0.0 * leaf.nan_to_num().sum())
             total = possible.sum() if tree_weights is None else (possible * tree_weights).sum()
             (counts,) = torch.autograd.grad(total, leaf)
-        return keep_nan(log_z.detach(), (log_weights, 1), own=torch.from_numpy(own)), counts
-    posteriors = Posteriors(log_weights.detach().numpy(), rules, trees, own)
+        return keep_nan(log_z.detach(), (log_weights, 1), model=torch.from_numpy(model)), counts
+    posteriors = Posteriors(log_weights.detach().numpy(), rules, trees, model)
     weights = None if tree_weights is None else tree_weights.detach().double().numpy()
     counts = torch.from_numpy(posteriors.counts(weights))
     log_z = torch.from_numpy(posteriors.log_z).to(log_weights.dtype)
-    return keep_nan(log_z, (log_weights, 1), own=torch.from_numpy(own)), counts.to(log_weights.dtype)
+    return keep_nan(log_z, (log_weights, 1), model=torch.from_numpy(model)), counts.to(log_weights.dtype)
 
 
-def node_marginals(log_weights: Tensor, rules: AnnotationRules, trees: LinkedTrees, own: Any) -> tuple[Tensor, Tensor]:
+def node_marginals(
+    log_weights: Tensor, rules: AnnotationRules, trees: LinkedTrees, model: Any
+) -> tuple[Tensor, Tensor]:
     """log Z of each tree, and p(subtype of each node | tree), shape ``(M, K)``; no graph."""
-    posteriors = Posteriors(_array(log_weights), rules, trees, own)
-    found = torch.from_numpy(posteriors.node_marginals())
-    return tuple(t.to(log_weights.device, log_weights.dtype) for t in (torch.from_numpy(posteriors.log_z), found))  # type: ignore[return-value]
+    posteriors = Posteriors(_array(log_weights), rules, trees, model)
+    marginals = torch.from_numpy(posteriors.node_marginals())
+    return tuple(t.to(log_weights.device, log_weights.dtype) for t in (torch.from_numpy(posteriors.log_z), marginals))  # type: ignore[return-value]
 
 
-def sample(log_weights: Tensor, rules: AnnotationRules, trees: LinkedTrees, own: Any, num_samples: int = 1) -> Tensor:
+def sample(log_weights: Tensor, rules: AnnotationRules, trees: LinkedTrees, model: Any, num_samples: int = 1) -> Tensor:
     """Independent draws of the subtypes of all nodes, shape ``(S, M)``; -1 where a tree has no derivation."""
     seed = int(torch.randint(2**63 - 1, ()))
-    drawn = annotation_log.sample(_array(log_weights), rules, trees, own, num_samples, seed)
+    drawn = annotation_log.sample(_array(log_weights), rules, trees, model, num_samples, seed)
     return torch.from_numpy(drawn).to(log_weights.device)
 
 
 def top_k(
-    log_weights: Tensor, rules: AnnotationRules, trees: LinkedTrees, own: Any, k: int = 1
+    log_weights: Tensor, rules: AnnotationRules, trees: LinkedTrees, model: Any, k: int = 1
 ) -> tuple[Tensor, Tensor]:
     """The k best annotations of each tree, shape ``(k, M)``, and their scores ``(k, B)``; -1 and -inf if fewer."""
-    found, scores = annotation_best.top_k(_array(log_weights), rules, trees, own, k)
-    return torch.from_numpy(found).to(log_weights.device), torch.from_numpy(scores).to(log_weights)
+    subtypes, scores = annotation_best.top_k(_array(log_weights), rules, trees, model, k)
+    return torch.from_numpy(subtypes).to(log_weights.device), torch.from_numpy(scores).to(log_weights)
 
 
 def _array(log_weights: Tensor) -> Any:
@@ -79,22 +81,22 @@ class _LogPartition(torch.autograd.Function):
     """log Z; the counts come with it, so that backward is a product where all trees weigh the same."""
 
     @staticmethod
-    def forward(ctx: Any, log_weights: Tensor, rules: AnnotationRules, trees: LinkedTrees, own: Any) -> Tensor:
-        posteriors = Posteriors(log_weights.detach().numpy(), rules, trees, own)
+    def forward(ctx: Any, log_weights: Tensor, rules: AnnotationRules, trees: LinkedTrees, model: Any) -> Tensor:
+        posteriors = Posteriors(log_weights.detach().numpy(), rules, trees, model)
         if ctx.needs_input_grad[0]:
             ctx.save_for_backward(log_weights)
-            ctx.others = rules, trees, own, posteriors
+            ctx.others = rules, trees, model, posteriors
         return torch.from_numpy(posteriors.log_z).to(log_weights.dtype)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
         (gradient,) = gradients
         (log_weights,) = ctx.saved_tensors
-        rules, trees, own, posteriors = ctx.others
+        rules, trees, model, posteriors = ctx.others
         if torch.is_grad_enabled():
 
             def log_z(w: Tensor) -> Tensor:
-                return annotation_torch.log_partition(w, rules, trees, own)
+                return annotation_torch.log_partition(w, rules, trees, model)
 
             return derivatives(log_z, [log_weights], [gradient])[0], None, None, None
         counts = torch.from_numpy(posteriors.counts(gradient.double().numpy()))

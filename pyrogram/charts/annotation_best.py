@@ -17,31 +17,31 @@ from .annotation_log import children, places_of
 from .annotation_rules import AnnotationRules, LinkedTrees
 
 
-def top_k(log_weights: Any, rules: AnnotationRules, trees: LinkedTrees, own: Any, k: int) -> tuple[Any, Any]:
+def top_k(log_weights: Any, rules: AnnotationRules, trees: LinkedTrees, model: Any, k: int) -> tuple[Any, Any]:
     """The k best annotations, shape ``(k, M)``, and their scores ``(k, B)``; -1 and -inf if there are fewer."""
-    M, B = len(trees.rule), len(own)
+    M, B = len(trees.rule), len(model)
     out, scores = np.full((k, M), -1, np.int64), np.full((k, B), -np.inf)
     weights = np.ascontiguousarray(log_weights, np.float64)
 
     def work(turns: Any) -> None:
-        _best_trees(turns, trees, rules.tables, places_of(rules, trees), weights, own, out, scores)
+        _best_trees(turns, trees, rules.tables, places_of(rules, trees), weights, model, out, scores)
 
     run_workers(work, cost=20.0 * M * rules.width**3 * k**2)
     return out, scores
 
 
 @kernel
-def _best_trees(turns, trees, tables, places, log_weights, own, out, scores):
+def _best_trees(turns, trees, tables, places, log_weights, model, out, scores):
     k, K = len(out), tables.subtypes.max()
-    for _ in range(len(own)):
+    for _ in range(len(model)):
         tree = take(turns)
-        if tree >= len(own):
+        if tree >= len(model):
             break
         begin, end = trees.start[tree], trees.start[tree + 1]
         n = end - begin
         if n == 0:
             continue
-        weights = log_weights[own[tree]]
+        weights = log_weights[model[tree]]
         best = np.full((n + 1, K, k), -np.inf)
         best[-1, 0, 0] = 0.0  # of what is no child
         back = np.zeros((n, K, k, 4), np.int64)  # b, c, and which of the child's k best

@@ -110,8 +110,8 @@ def make_layout(rules: AnnotationRules, trees: LinkedTrees) -> Layout:
 def grouped(keys: Any) -> tuple[Any, Any, Any]:
     """Equal keys together: an order, where groups begin and end in it (G + 1), and the key of each."""
     order = np.argsort(keys, kind="stable")
-    found, first = np.unique(keys[order], return_index=True)
-    return order, np.append(first, len(order)), found
+    unique, first = np.unique(keys[order], return_index=True)
+    return order, np.append(first, len(order)), unique
 
 
 def to_cells(layout: Layout, events: Any, padding: float) -> Any:
@@ -137,19 +137,19 @@ def sums_in_cells(layout: Layout, cells: Any, padding: float) -> Any:
     return out.reshape(-1)
 
 
-def total(layout: Layout, own: Any) -> Any:
-    """Own counts of all trees, shape ``(R,)``."""
+def total(layout: Layout, tree_counts: Any) -> Any:
+    """Counts of all trees, shape ``(R,)``."""
     out = np.zeros(8 * layout.cells.size)
-    _add_trees(layout.cells, layout.groups, np.arange(len(layout.trees.lengths)), own, out)
+    _add_trees(layout.cells, layout.groups, np.arange(len(layout.trees.lengths)), tree_counts, out)
     return from_cells(layout, out)
 
 
-def of_trees(layout: Layout, own: Any, trees: Any) -> Any:
-    """Own counts of some trees, shape ``(len(trees), R)``."""
+def of_trees(layout: Layout, tree_counts: Any, trees: Any) -> Any:
+    """Counts of some trees, shape ``(len(trees), R)``."""
     out = np.zeros((len(trees), layout.rules.num_events))
     for k, b in enumerate(trees):
         cells = np.zeros(8 * layout.cells.size)
-        _add_trees(layout.cells, layout.groups, np.array([b]), own, cells)
+        _add_trees(layout.cells, layout.groups, np.array([b]), tree_counts, cells)
         out[k] = from_cells(layout, cells)
     return out
 
@@ -189,10 +189,10 @@ def _add_rows(cells, numbers, out):
 
 
 @kernel
-def _add_trees(cells, groups, chosen, own, out):
+def _add_trees(cells, groups, chosen, tree_counts, out):
     for b in chosen:
         for g in range(groups.start[b], groups.start[b + 1]):
             r = groups.rule[g]
             y, at = groups.begin[b] + 8 * groups.place[g], 8 * cells.start[r]
             for x in range(8 * cells.rows[r] * cells.each[r]):
-                out[at + x] += own[y + x]
+                out[at + x] += tree_counts[y + x]

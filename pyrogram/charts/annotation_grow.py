@@ -17,7 +17,7 @@ from .annotation_rules import AnnotationRules
 
 
 def ancestral(
-    weights: Tensor, rules: AnnotationRules, own: Tensor, max_length: int, cut: bool, tries: int
+    weights: Tensor, rules: AnnotationRules, model: Tensor, max_length: int, cut: bool, tries: int
 ) -> tuple[Tensor, Tensor]:
     """Base rules and subtypes of trees of at most ``max_length`` nodes, shape ``(S, max_length)``, padded with -1.
 
@@ -25,20 +25,20 @@ def ancestral(
     written as A[a] -> node B[b] C[c].
 
     :param weights: normalised, shape ``(G, R)``.
-    :param own: the grammar of each draw, shape ``(S,)``.
+    :param model: the grammar of each draw, shape ``(S,)``.
     :param cut: where an event would make a tree too large, take the one that ends it soonest.
     :param tries: how often a tree is drawn.
     :raises TooLongError: if so many in a row were too large.
     """
     flat, base, subtype = _flat(rules)
     try:
-        events = leftmost.ancestral(weights, own, flat, max_length, cut, tries)[1].numpy()
+        events = leftmost.ancestral(weights, model, flat, max_length, cut, tries)[1].numpy()
     except TooLongError:
         raise TooLongError(
             f"{plural(tries, 'sampled tree')} in a row had more than {plural(max_length, 'node')}; "
             "raise max_length, make rules that end a tree likelier, or say too_long='truncate'"
         ) from None
-    trees, subtypes = (np.full((len(own), max_length), -1, np.int64) for _ in range(2))
+    trees, subtypes = (np.full((len(model), max_length), -1, np.int64) for _ in range(2))
     width = events.shape[1]
     trees[:, :width] = np.where(events >= 0, base[events], -1)
     subtypes[:, :width] = np.where(events >= 0, subtype[events], -1)

@@ -30,18 +30,20 @@ def places_of(rules: AnnotationRules, trees: LinkedTrees) -> Places:
     return Places(rules.offset[trees.rule], rules.stride[rules.parent])
 
 
-def sample(log_weights: Any, rules: AnnotationRules, trees: LinkedTrees, own: Any, num_samples: int, seed: int) -> Any:
+def sample(
+    log_weights: Any, rules: AnnotationRules, trees: LinkedTrees, model: Any, num_samples: int, seed: int
+) -> Any:
     """Independent draws of subtypes, shape ``(S, M)``; -1 for trees without a derivation.
 
     :param log_weights: shape ``(W, R)``.
-    :param own: the grammar of each tree, shape ``(B,)``.
+    :param model: the grammar of each tree, shape ``(B,)``.
     """
-    M, B = len(trees.rule), len(own)
+    M, B = len(trees.rule), len(model)
     out = np.full((num_samples, M), -1, np.int64)
     weights, places = np.ascontiguousarray(log_weights, np.float64), places_of(rules, trees)
 
     def work(turns: Any) -> None:
-        _sample_trees(turns, trees, rules.tables, places, weights, own, seed, out)
+        _sample_trees(turns, trees, rules.tables, places, weights, model, seed, out)
 
     run_workers(work, cost=40.0 * M * rules.width**3 + 20.0 * num_samples * M * rules.width**2 + B)
     return out
@@ -133,16 +135,16 @@ def log_posteriors(begin, end, trees, tables, places, weights, scale, marginals,
 
 
 @kernel
-def _sample_trees(turns, trees, tables, places, log_weights, own, seed, out):
+def _sample_trees(turns, trees, tables, places, log_weights, model, seed, out):
     state = np.zeros(1, np.uint64)
-    for _ in range(len(own)):
+    for _ in range(len(model)):
         tree = take(turns)
-        if tree >= len(own):
+        if tree >= len(model):
             break
         begin, end = trees.start[tree], trees.start[tree + 1]
         if begin == end:
             continue
-        weights = log_weights[own[tree]]
+        weights = log_weights[model[tree]]
         log_in = _log_inside(begin, end, trees, tables, places, weights)
         if log_in[0, 0] == -np.inf:
             continue

@@ -71,12 +71,12 @@ def parse(
 
 
 @kernel
-def _parse_all(turns, sentences, coarse_grammar, fine_grammar, how, found):
+def _parse_all(turns, sentences, coarse_grammar, fine_grammar, how, results):
     order, words, lengths = sentences
     base, base_weights = coarse_grammar
     fine, weights, log_weights = fine_grammar
     which, threshold, seed = how
-    out, log_z, kept = found
+    out, log_z, kept = results
     state = np.zeros(1, np.uint64)
     for _ in range(len(order)):
         turn = take(turns)

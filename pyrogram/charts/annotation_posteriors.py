@@ -30,14 +30,14 @@ class Posteriors:
     :param own: the grammar of each tree, shape ``(B,)``.
     """
 
-    def __init__(self, log_weights: Any, rules: AnnotationRules, trees: LinkedTrees, own: Any):
-        self.log_weights, self.rules, self.trees, self.own = log_weights, rules, trees, own
+    def __init__(self, log_weights: Any, rules: AnnotationRules, trees: LinkedTrees, model: Any):
+        self.log_weights, self.rules, self.trees, self.model = log_weights, rules, trees, model
         self.cells, cost = make_cells(rules), 4.0 * len(trees.rule) * rules.width**3
-        self.row = np.repeat(own, trees.lengths)
+        self.row = np.repeat(model, trees.lengths)
         self.groups = order, bounds, keys = grouped(self.row * len(rules.parent) + trees.rule)
         self.weights, greatest = np.empty((len(log_weights), 8 * self.cells.size)), np.zeros(len(keys))
         self.vectors = make_vectors(self.cells, len(trees.rule))
-        self.log_z = np.full(len(own), -np.inf)
+        self.log_z = np.full(len(model), -np.inf)
         is_subtype = np.arange(8 * self.cells.width) < rules.subtypes[:, None]
         totals = Totals(is_subtype.reshape(-1).astype(np.float64), np.zeros(is_subtype.size))
 
@@ -46,13 +46,13 @@ class Posteriors:
 
         def sum_trees(turns: Any) -> None:
             scratch = make_scratch(self.cells)
-            _sum_trees(turns, trees, self.cells, self.weights, own, totals, self.vectors, scratch, self.log_z)
+            _sum_trees(turns, trees, self.cells, self.weights, model, totals, self.vectors, scratch, self.log_z)
 
         run_workers(exponentiate, cost=20.0 * log_weights.size)
         run_workers(sum_trees, cost=cost)
         shift = np.empty(len(order))
         shift[order] = np.repeat(greatest, np.diff(bounds))
-        self.log_z += np.bincount(np.repeat(np.arange(len(own)), trees.lengths), shift, len(own))
+        self.log_z += np.bincount(np.repeat(np.arange(len(model)), trees.lengths), shift, len(model))
         self.in_logs = np.flatnonzero(~np.isfinite(self.log_z) & (trees.lengths > 0))
         """The trees that are done in logarithms."""
         for b in self.in_logs:
@@ -61,10 +61,10 @@ class Posteriors:
     def node_marginals(self) -> Any:
         """p(subtype of each node | tree), shape ``(M, K)``."""
         inside, above, scale = self.vectors
-        found = (inside * above).reshape(len(scale), 8 * self.cells.width)[:, : self.rules.width] * scale[:, None]
+        marginals = (inside * above).reshape(len(scale), 8 * self.cells.width)[:, : self.rules.width] * scale[:, None]
         for b in self.in_logs:
-            found[self.trees.start[b] : self.trees.start[b + 1]] = self._log_posteriors(b)[1]
-        return found
+            marginals[self.trees.start[b] : self.trees.start[b + 1]] = self._log_posteriors(b)[1]
+        return marginals
 
     def counts(self, tree_weights: Any = None) -> Any:
         """Expected counts summed over the trees of each grammar, shape ``(W, R)``.
@@ -82,14 +82,14 @@ class Posteriors:
 
         run_workers(work, cost=4.0 * len(self.row) * self.rules.width**3)
         for b in self.in_logs:
-            self._log_posteriors(b, 1.0 if tree_weights is None else float(tree_weights[b]), out[self.own[b]])
+            self._log_posteriors(b, 1.0 if tree_weights is None else float(tree_weights[b]), out[self.model[b]])
         return out
 
     def _log_posteriors(self, b: Any, scale: float = 0.0, out: Any = None) -> tuple[float, Any]:
         """log Z of a tree and the posteriors of its nodes; counts, times a scale, are added to ``out`` (R,)."""
         begin, end = self.trees.start[b], self.trees.start[b + 1]
         marginals = np.zeros((end - begin, self.rules.width))
-        weights = np.ascontiguousarray(self.log_weights[self.own[b]], np.float64)
+        weights = np.ascontiguousarray(self.log_weights[self.model[b]], np.float64)
         trees = self.trees, self.rules.tables, places_of(self.rules, self.trees)
         out = np.zeros(0) if out is None else out
         return log_posteriors(begin, end, *trees, weights, scale, marginals, out)[0], marginals
@@ -120,16 +120,16 @@ def _exponentiate(turns, keys, log_weights, cells, weights, greatest):
 
 
 @kernel
-def _sum_trees(turns, trees, cells, weights, own, totals, vectors, scratch, log_z):
+def _sum_trees(turns, trees, cells, weights, model, totals, vectors, scratch, log_z):
     place = cells.start[trees.rule]
-    for _ in range(len(own)):
+    for _ in range(len(model)):
         b = take(turns)
-        if b >= len(own):
+        if b >= len(model):
             break
         lo, hi = trees.start[b], trees.start[b + 1]
         if lo < hi:
             s = vectors_of(lo, hi, cells, vectors)
-            log_z[b], _ = sum_tree(lo, hi, trees, cells, place, weights[own[b]], totals, s, scratch)
+            log_z[b], _ = sum_tree(lo, hi, trees, cells, place, weights[model[b]], totals, s, scratch)
 
 
 @kernel

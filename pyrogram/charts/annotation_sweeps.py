@@ -53,7 +53,7 @@ def expect(layout: Layout, weights: Any, out: Any) -> tuple[Any, Any]:
 
 
 def collapsed_vb(
-    layout: Layout, counts: Any, alpha: Any, own: Any, out: Any, order: Any, batch_size: int
+    layout: Layout, counts: Any, alpha: Any, tree_counts: Any, out: Any, order: Any, batch_size: int
 ) -> tuple[Any, Any]:
     """One sweep; see :meth:`pyrogram.collapsed.CollapsedUpdates.collapsed_vb`.
 
@@ -65,12 +65,12 @@ def collapsed_vb(
     totals = sums_in_cells(layout, f, 0.0), sums_in_cells(layout, a, np.inf)
     if len(alpha) and (alpha == alpha[0]).all():  # less to read
         a = np.full(8, alpha[0])
-    found = _run(layout, Corpus(f, a, *totals), own, out, order, batch_size)
+    results = _run(layout, Corpus(f, a, *totals), tree_counts, out, order, batch_size)
     np.maximum(from_cells(layout, f), 0.0, out=counts)
-    return found
+    return results
 
 
-def _run(layout: Layout, corpus: Corpus, own: Any, out: Any, order: Any, batch_size: int) -> tuple[Any, Any]:
+def _run(layout: Layout, corpus: Corpus, tree_counts: Any, out: Any, order: Any, batch_size: int) -> tuple[Any, Any]:
     rules, trees, cells, groups = layout
     log_z, entropies = (np.full(len(trees.lengths), -np.inf) for _ in range(2))
     by_symbol, most = len(corpus.count_totals), int(np.diff(groups.begin).max(initial=8))
@@ -78,32 +78,32 @@ def _run(layout: Layout, corpus: Corpus, own: Any, out: Any, order: Any, batch_s
     tree = Tree(np.zeros(most), totals, np.full(len(rules.subtypes), -1))
     work = make_vectors(cells, int(trees.lengths.max(initial=1))), make_scratch(cells), tree
     grammar = trees, rules.tables, cells, groups, layout.places
-    _sweep(grammar, work, corpus, own, out, order, max(batch_size, 1), (log_z, entropies))
+    _sweep(grammar, work, corpus, tree_counts, out, order, max(batch_size, 1), (log_z, entropies))
     return log_z, entropies
 
 
 @kernel
-def _sweep(grammar, work, corpus, own, out, order, batch_size, found):
+def _sweep(grammar, work, corpus, tree_counts, out, order, batch_size, results):
     trees, _, cells, groups, _ = grammar
-    log_z, entropies = found
+    log_z, entropies = results
     for first in range(0, len(order), batch_size):
         batch = order[first : first + batch_size]
         for b in batch:
             if trees.start[b] < trees.start[b + 1]:
                 at, end = groups.begin[b], groups.begin[b + 1]
-                log_z[b], entropies[b] = _do_tree(b, grammar, work, corpus, own[at:end], out[at:end])
+                log_z[b], entropies[b] = _do_tree(b, grammar, work, corpus, tree_counts[at:end], out[at:end])
         for b in batch:
             at, end = groups.begin[b], groups.begin[b + 1]
-            _replace(b, cells, groups, corpus, own[at:end], out[at:end])
+            _replace(b, cells, groups, corpus, tree_counts[at:end], out[at:end])
 
 
 @njit(nogil=True)
-def _do_tree(b, grammar, work, corpus, own, out):
-    """Write the own counts of a tree; returns log Z and entropy."""
+def _do_tree(b, grammar, work, corpus, tree_counts, out):
+    """Write the counts of a tree; returns log Z and entropy."""
     trees, _, cells, groups, _ = grammar
     vectors, scratch, tree = work
     lo, hi = trees.start[b], trees.start[b + 1]
-    _weigh(b, cells, groups, corpus, own, tree)
+    _weigh(b, cells, groups, corpus, tree_counts, tree)
     s = vectors_of(0, hi - lo, cells, vectors)
     log_z, expected = sum_tree(lo, hi, trees, cells, groups.of_node, tree.weights, tree.totals, s, scratch)
     if log_z == -np.inf:
@@ -121,8 +121,8 @@ def _do_tree(b, grammar, work, corpus, own, out):
 
 
 @njit(nogil=True)
-def _weigh(b, cells, groups, corpus, own, s):
-    """Pseudo-counts of a tree's rules from the counts of all others, max(f - own, 0) + alpha, and their totals."""
+def _weigh(b, cells, groups, corpus, tree_counts, s):
+    """Pseudo-counts of a tree's rules from the counts of all others, max(f - counts, 0) + alpha, and their totals."""
     zero, one = fill(s.weights, 0.0), fill(s.weights, 1.0)
     step, W = 1 if len(corpus.alpha) > 8 else 0, cells.width
     factor = s.totals.factor
@@ -138,7 +138,7 @@ def _weigh(b, cells, groups, corpus, own, s):
         for a in range(cells.rows[r]):
             taken = zero
             for i in range(cells.each[r]):
-                mine = load_eight(own, y)
+                mine = load_eight(tree_counts, y)
                 pseudo = maximum(load(corpus.counts, at) - mine, zero) + load(corpus.alpha, at * step)
                 store(s.weights, y, pseudo)
                 taken = taken + mine
@@ -176,8 +176,8 @@ def _in_logs(b, grammar, s, out):
 
 
 @njit(nogil=True)
-def _replace(b, cells, groups, corpus, own, out):
-    """Take own counts out of the shared ones and put the new ones in.
+def _replace(b, cells, groups, corpus, tree_counts, out):
+    """Take the counts of a tree out of the shared ones and put the new ones in.
 
     What rounding leaves of nothing may be below it; whoever reads it sees to that.
     """
@@ -189,7 +189,7 @@ def _replace(b, cells, groups, corpus, own, out):
         for a in range(cells.rows[r]):
             change = zero
             for i in range(cells.each[r]):
-                x = load_eight(out, y) - load_eight(own, y)
+                x = load_eight(out, y) - load_eight(tree_counts, y)
                 store(corpus.counts, at, load(corpus.counts, at) + x)
                 change = change + x
                 if lexical:

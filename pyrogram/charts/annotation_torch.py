@@ -14,16 +14,16 @@ from torch import Tensor
 from .annotation_rules import AnnotationRules, LinkedTrees
 
 
-def log_partition(log_weights: Tensor, rules: AnnotationRules, trees: LinkedTrees, own: Any) -> Tensor:
+def log_partition(log_weights: Tensor, rules: AnnotationRules, trees: LinkedTrees, model: Any) -> Tensor:
     """log Z of each tree, shape ``(B,)``; -inf where there is no derivation.
 
     :param log_weights: shape ``(W, R)``.
-    :param own: the grammar of each tree, shape ``(B,)``.
+    :param model: the grammar of each tree, shape ``(B,)``.
     """
     W, R = log_weights.shape
     device = log_weights.device
     padded = torch.cat([log_weights, log_weights.new_full((W, 1), -torch.inf)], -1)
-    row = np.repeat(own, trees.lengths)
+    row = np.repeat(model, trees.lengths)
     heights = trees.heights()
     order = np.argsort(heights, kind="stable")
     place = np.empty_like(order)  # of a node in the order in which they are done; the last row is what is no child

@@ -62,11 +62,11 @@ class Attachments:
     @cached_property
     def outcomes(self) -> Numbers:
         """How many children each event stands for, shape ``(R,)``, float64."""
-        found, seen = np.ones(self.firsts[-1]), np.diff(self.starts)
+        outcomes, seen = np.ones(self.firsts[-1]), np.diff(self.starts)
         rest = self.num_tags - seen[seen < self.num_tags]
         for v in range(self.num_valences):
-            found[(self.firsts[:-1] + v * self.sizes + seen)[seen < self.num_tags]] = rest
-        return found
+            outcomes[(self.firsts[:-1] + v * self.sizes + seen)[seen < self.num_tags]] = rest
+        return outcomes
 
     @property
     def owners(self) -> Numbers:
@@ -76,12 +76,12 @@ class Attachments:
     @property
     def children_of_events(self) -> Numbers:
         """The child of each event, -1 for all other words, shape ``(R,)``, int64."""
-        found = np.full(self.firsts[-1], -1, np.int64)
+        children = np.full(self.firsts[-1], -1, np.int64)
         row = np.repeat(np.arange(2 * self.num_tags), np.diff(self.starts))
         for v in range(self.num_valences):
             place = np.arange(len(self.pairs)) - self.starts[row]
-            found[self.firsts[row] + v * self.sizes[row] + place] = self.children
-        return found
+            children[self.firsts[row] + v * self.sizes[row] + place] = self.children
+        return children
 
     def table(self, words: Numbers) -> tuple[Numbers, Numbers | None]:
         """The event of each arc, and the logarithm of its part of the event.
@@ -92,10 +92,10 @@ class Attachments:
         """
         B, n = words.shape
         nothing = self.num_tags + int(self.firsts[-1])
-        found = np.full((B, n + 1, n + 1, self.num_valences), nothing, np.int32)
-        parts = np.zeros((B, n + 1, n + 1))
-        all_seen = _find_all(words, self.starts, self.children, self.firsts, self.sizes, self.num_tags, found, parts)
-        return found if self.num_valences > 1 else found[..., 0], None if all_seen else parts
+        events = np.full((B, n + 1, n + 1, self.num_valences), nothing, np.int32)
+        logs = np.zeros((B, n + 1, n + 1))
+        all_seen = _find_all(words, self.starts, self.children, self.firsts, self.sizes, self.num_tags, events, logs)
+        return events if self.num_valences > 1 else events[..., 0], None if all_seen else logs
 
     def numbers(self, dense: Numbers, *, others: bool = False) -> Numbers:
         """The events of elements of the table (V, 2[, S], V).
@@ -103,11 +103,11 @@ class Attachments:
         :param dense: indices into it, flattened, int64.
         :param others: whether the event of all other words stands for pairs that were not seen, instead of -1.
         """
-        found = np.empty(dense.size, np.int64)
+        events = np.empty(dense.size, np.int64)
         flat = np.ascontiguousarray(dense.reshape(-1))
         V, S = self.num_tags, self.num_valences
-        _number_all(flat, V, S, self.starts, self.children, self.firsts, self.sizes, others, found)
-        return found.reshape(dense.shape)
+        _number_all(flat, V, S, self.starts, self.children, self.firsts, self.sizes, others, events)
+        return events.reshape(dense.shape)
 
     def elements(self) -> tuple[Numbers, Numbers]:
         """The event of each element of the table (V, 2[, S], V), and its part of it; of small vocabularies."""
@@ -120,7 +120,7 @@ def seen_pairs(words: Numbers, num_tags: int) -> Numbers:
 
     :param words: shape ``(N, n)``, int64, padded with -1.
     """
-    found: Numbers = np.empty(0, np.int64)
+    seen: Numbers = np.empty(0, np.int64)
     lengths = (words >= 0).sum(1)
     of_sentences = np.cumsum(lengths * (lengths - 1))
     begin, done = 0, 0
@@ -128,11 +128,11 @@ def seen_pairs(words: Numbers, num_tags: int) -> Numbers:
         end = max(begin + 1, int(np.searchsorted(of_sentences, done + CELLS, side="right")))
         pairs = np.empty(int(of_sentences[end - 1]) - done, np.int64)
         _list_pairs(words[begin:end], lengths[begin:end], num_tags, pairs)
-        pairs = np.concatenate([found, pairs])
+        pairs = np.concatenate([seen, pairs])
         pairs.sort()  # in numpy, much quicker than unique
-        found = pairs[np.append(True, pairs[1:] != pairs[:-1])] if len(pairs) else pairs
+        seen = pairs[np.append(True, pairs[1:] != pairs[:-1])] if len(pairs) else pairs
         begin, done = end, int(of_sentences[end - 1])
-    return found
+    return seen
 
 
 @kernel
@@ -159,16 +159,16 @@ def _place(children, start, end, child):
 
 
 @kernel
-def _find_all(words, starts, children, firsts, sizes, V, found, parts):
+def _find_all(words, starts, children, firsts, sizes, V, events, logs):
     all_seen = True
-    S = found.shape[3]
+    S = events.shape[3]
     for b in range(len(words)):
         for j in range(words.shape[1]):
             child = words[b, j]
             if child < 0:
                 break
             for v in range(S):
-                found[b, 0, j + 1, v] = child
+                events[b, 0, j + 1, v] = child
             for i in range(words.shape[1]):
                 head = words[b, i]
                 if head < 0:
@@ -180,24 +180,24 @@ def _find_all(words, starts, children, firsts, sizes, V, found, parts):
                 place = _place(children, start, end, child)
                 if place == end or children[place] != child:
                     place = end
-                    parts[b, i + 1, j + 1] = -np.log(V - (end - start))
+                    logs[b, i + 1, j + 1] = -np.log(V - (end - start))
                     all_seen = False
                 for v in range(S):
-                    found[b, i + 1, j + 1, v] = V + firsts[row] + v * sizes[row] + place - start
+                    events[b, i + 1, j + 1, v] = V + firsts[row] + v * sizes[row] + place - start
     return all_seen
 
 
 @kernel
-def _number_all(dense, V, S, starts, children, firsts, sizes, others, found):
+def _number_all(dense, V, S, starts, children, firsts, sizes, others, events):
     for x in range(len(dense)):
         row, child = dense[x] // V // S, dense[x] % V
         start, end = starts[row], starts[row + 1]
         place = _place(children, start, end, child)
         event = firsts[row] + dense[x] // V % S * sizes[row]
         if place < end and children[place] == child:
-            found[x] = event + place - start
+            events[x] = event + place - start
         else:
-            found[x] = event + end - start if others else -1
+            events[x] = event + end - start if others else -1
 
 
 @njit(nogil=True)

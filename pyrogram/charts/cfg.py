@@ -202,11 +202,11 @@ def _run(
         if mode == LOG_Z:
             log_z[batch.place] = batch.log_z(weights)
         else:
-            own = None if scale is None else scale[batch.place]
+            batch_scale = None if scale is None else scale[batch.place]
             into = counts[batch.place] if mode == ROWS else counts
-            log_z[batch.place] = batch.add_counts(weights, own, into, by_sentence=mode == ROWS)
-    found = torch.from_numpy(counts).to(log_weights)
-    return torch.from_numpy(log_z).to(log_weights), found if mode == ROWS else found[0]
+            log_z[batch.place] = batch.add_counts(weights, batch_scale, into, by_sentence=mode == ROWS)
+    expected = torch.from_numpy(counts).to(log_weights)
+    return torch.from_numpy(log_z).to(log_weights), expected if mode == ROWS else expected[0]
 
 
 def _batches(
@@ -225,9 +225,9 @@ def _batches(
     :param moved: whether what is on another device is moved to the CPU; if not, weights are tensors there.
     """
     shared = log_weights.dim() == 1
-    own = (log_weights[None] if shared else log_weights).detach()
-    on_device = not moved and own.device.type != "cpu"
-    weights = own.to(dtype) if on_device else own.to("cpu", dtype).numpy()
+    stacked = (log_weights[None] if shared else log_weights).detach()
+    on_device = not moved and stacked.device.type != "cpu"
+    weights = stacked.to(dtype) if on_device else stacked.to("cpu", dtype).numpy()
     for batch in batches(rules, matches, rows=rows or not shared, spans=spans):
         yield batch, weights if shared else weights[batch.place]
 
@@ -239,11 +239,11 @@ def _on_tensors(log_weights: Tensor, rules: RuleTable, matches: Matches, engine:
     """
     shared = log_weights.dim() == 1
     weights = log_weights[None] if shared else log_weights
-    parts = [log_weights.flatten()[:0]]  # so that a log Z of -inf has a gradient, too
+    log_z = [log_weights.flatten()[:0]]  # so that a log Z of -inf has a gradient, too
     for batch in batches(rules, matches, rows=not shared):
-        own = weights if shared else weights[batch.place]
-        parts.append(batch.sums.log_partition(batch.given(own), by_torch=engine == "torch"))
-    return torch.cat(parts)
+        batch_weights = weights if shared else weights[batch.place]
+        log_z.append(batch.sums.log_partition(batch.tensor_inputs(batch_weights), by_torch=engine == "torch"))
+    return torch.cat(log_z)
 
 
 def _by_gradient(

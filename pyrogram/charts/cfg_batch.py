@@ -77,13 +77,13 @@ class Batch:
             near, span = (0, depth) if wide else (depth, 0)
         self.form = Form(self.kinds.rules, word, near, span)
 
-    def _put(self, name: str, own: Numbers, row_of: Numbers, rows: int, wide: bool) -> int:
+    def _put(self, name: str, chosen: Numbers, row_of: Numbers, rows: int, wide: bool) -> int:
         """Give some matches places in a table of their own, by word or by span; returns the number of layers.
 
         :param row_of: the row of each symbol.
         """
         B, N, R = len(self.matches), self.matches.max_length + 1, self.rules.num_events
-        sentence, (i, k, symbol, event) = self.matches.sentence[own], self.matches.table[own].T
+        sentence, (i, k, symbol, event) = self.matches.sentence[chosen], self.matches.table[chosen].T
         at = ((sentence * N + i) * N if wide else sentence * N) + k
         at = at * rows + row_of[symbol]
         layer = _repeats(at)
@@ -96,7 +96,7 @@ class Batch:
     def _has_others(self) -> bool:
         """Whether there are rules or matches without an event, or elements of tables without a rule."""
         events = [*self.kinds.events.values(), *(places.event for places in self.places.values())]
-        return any((own >= self.rules.num_events).any() for own in events)
+        return any((event >= self.rules.num_events).any() for event in events)
 
     @property
     def place(self) -> slice:
@@ -131,7 +131,7 @@ class Batch:
         inputs = Inputs(self.matches.lengths, tables, {}, self.sizes, self.lists, checked=True)
         return inputs if self.matches.forbidden is None else self._with_bonus(inputs, self.allowed)
 
-    def given(self, weights: Tensor) -> TensorInputs:
+    def tensor_inputs(self, weights: Tensor) -> TensorInputs:
         """:meth:`sentences` in tensors."""
         events, places, lengths = self._on(weights.device)
         nothing = torch.zeros_like(weights[:, :1])
@@ -140,8 +140,8 @@ class Batch:
         for kind, index in events.items():
             tables[kind] = weights.index_select(1, index.flatten()).unflatten(1, index.shape)
         for name, (at, event, sentence) in places.items():
-            own = event if len(weights) == 1 else sentence * weights.shape[1] + event
-            values, shape = weights.flatten().index_select(0, own), self.places[name].shape
+            element = event if len(weights) == 1 else sentence * weights.shape[1] + event
+            values, shape = weights.flatten().index_select(0, element), self.places[name].shape
             empty = values.new_full((int(np.prod(shape)),), -torch.inf)
             tables[name] = empty.index_put((at,), values).reshape(shape)
         if self.matches.forbidden is not None and self.form.has_x:
@@ -151,10 +151,10 @@ class Batch:
     def _on(self, device: torch.device) -> tuple[dict[str, Tensor], dict[str, list[Tensor]], Tensor]:
         """Events of tables, places of matches and lengths, on a device: they are copied there once."""
         if device not in self._moved:
-            events = {kind: torch.from_numpy(found).to(device) for kind, found in self.kinds.events.items()}
+            events = {kind: torch.from_numpy(event).to(device) for kind, event in self.kinds.events.items()}
             places = {
-                name: [torch.from_numpy(x).to(device) for x in (found.at, found.event, found.sentence)]
-                for name, found in self.places.items()
+                name: [torch.from_numpy(x).to(device) for x in (place.at, place.event, place.sentence)]
+                for name, place in self.places.items()
             }
             self._moved[device] = events, places, torch.from_numpy(self.matches.lengths).to(device)
         return self._moved[device]
@@ -169,26 +169,26 @@ class Batch:
         :param texts: of symbols that stand for words, by number. Others without a name are a part of a right side.
         """
         kind, number, start = self.kinds.kind, self.kinds.number, nonterminals[self.rules.start]
-        parts = {left: right for left, *right, event in self.rules.binary.tolist() if event < 0}
+        right_of = {left: right for left, *right, event in self.rules.binary.tolist() if event < 0}
 
         def name(s: int) -> str:
             if s < len(nonterminals):
                 return nonterminals[s]
-            return texts[s] if s in texts else " ".join(map(name, parts[s])) if s in parts else f"({s})"
+            return texts[s] if s in texts else " ".join(map(name, right_of[s])) if s in right_of else f"({s})"
 
-        found = {size: [""] * self.sizes.get(size, 0) for size in SIZES.values()}
+        names = {size: [""] * self.sizes.get(size, 0) for size in SIZES.values()}
         for s in range(self.rules.num_symbols):
             if kind[s] in SIZES:
-                found[SIZES[kind[s]]][number[s]] = name(s)
+                names[SIZES[kind[s]]][number[s]] = name(s)
         for form in (form for form, is_table in self.kinds.rules if not is_table):
             size = f"R{form}"
-            columns = [found[SIZES[x]] if x in SIZES else [start] for x in form]
+            columns = [names[SIZES[x]] if x in SIZES else [start] for x in form]
             rows = [self.lists.get(f"{form}{axis}", np.zeros(self.sizes[size], int)) for axis in range(len(form))]
             texts_of = [[c[i] for i in row] for c, row in zip(columns, rows, strict=True)]
-            found[size] = [f"{left} → {' '.join(right)}" for left, *right in zip(*texts_of, strict=True)]
+            names[size] = [f"{left} → {' '.join(right)}" for left, *right in zip(*texts_of, strict=True)]
         if "matched" in self.lists:
-            found["M"] = [found["N"][i] for i in self.lists["matched"]]
-        return found
+            names["M"] = [names["N"][i] for i in self.lists["matched"]]
+        return names
 
     def _of_kind(self, numbers: Numbers, kind: str) -> Numbers:
         """A table of rules by sentence, of numbers by event; the same memory where :attr:`_steps` says how."""
@@ -218,15 +218,15 @@ class Batch:
         """
         all_events = [*self.kinds.events.values(), *(np.unique(places.event) for places in self.places.values())]
         times = np.bincount(np.concatenate([events.reshape(-1) for events in all_events]))
-        found = {}
+        steps_of = {}
         for kind, events in self.kinds.events.items():
             origin = (0,) * events.ndim
             neighbours = [origin[:x] + (min(size, 2) - 1,) + origin[x + 1 :] for x, size in enumerate(events.shape)]
             steps = tuple(int(events[at] - events[origin]) for at in neighbours)
             expected = events[origin] + np.tensordot(steps, np.indices(events.shape), 1)
             if events.max() < self.rules.num_events and (times[events] == 1).all() and (events == expected).all():
-                found[kind] = steps
-        return found
+                steps_of[kind] = steps
+        return steps_of
 
     def log_z(self, weights: Numbers) -> Numbers:
         """Log Z (B,)."""
@@ -244,20 +244,20 @@ class Batch:
         if self.matches.forbidden is not None and self.form.has_x:
             inputs = inputs.with_constants({"bonus.X": self._factors})
         into = self._tables_of(total, inputs) if by_sentence else None
-        log_z, found = self.sums.program.log_counts(inputs, scale=scale, into=into, by_sentence=by_sentence)
-        found = into or found
+        log_z, counts = self.sums.program.log_counts(inputs, scale=scale, into=into, by_sentence=by_sentence)
+        counts = into or counts
         dtype = torch.from_numpy(total).dtype
         for kind, events in self.kinds.events.items():
             if into is not None and kind in self._steps:
                 continue
             is_event = events < width
-            table, own = found[kind].reshape(rows, -1), events[is_event]
+            table, index = counts[kind].reshape(rows, -1), events[is_event]
             table = table if is_event.all() else table[:, is_event.reshape(-1)]
-            torch.from_numpy(total).index_add_(1, torch.from_numpy(own), torch.from_numpy(table).to(dtype))
+            torch.from_numpy(total).index_add_(1, torch.from_numpy(index), torch.from_numpy(table).to(dtype))
         for name, (_, at, event, sentence) in self.places.items():
             is_event = event < width
             row = sentence[is_event] if by_sentence else 0
-            np.add.at(total, (row, event[is_event]), found[name].reshape(-1)[at[is_event]])
+            np.add.at(total, (row, event[is_event]), counts[name].reshape(-1)[at[is_event]])
         return log_z
 
     # ------------------------------------------------------------------ derivations
@@ -268,7 +268,7 @@ class Batch:
         :param weights: an array, or a tensor on another device.
         """
         if isinstance(weights, Tensor):
-            on_device = self.program.best(self.given(weights), k, self._trace, self._width)
+            on_device = self.program.best(self.tensor_inputs(weights), k, self._trace, self._width)
             scores, rows = (x.cpu().numpy() for x in on_device)
         else:
             scores, rows = self.program.program.best(self.sentences(weights), k, self._trace, self._width)
@@ -277,7 +277,7 @@ class Batch:
     def draws(self, weights: Numbers | Tensor, number: int, seed: int, width: int) -> tuple[Numbers, Numbers]:
         """Log Z (B,), and rows of events (number, B, width); see :meth:`best`."""
         if isinstance(weights, Tensor):
-            on_device = self.program.drawn(self.given(weights), number, seed, self._trace, self._width)
+            on_device = self.program.drawn(self.tensor_inputs(weights), number, seed, self._trace, self._width)
             log_z, rows = (x.cpu().numpy() for x in on_device)
         else:
             log_z, rows = self.program.program.draw(self.sentences(weights), number, seed, self._trace, self._width)
@@ -287,28 +287,28 @@ class Batch:
         """Posteriors of the first symbols over words i + 1 .. k, (B, n + 1, n + 1, num_symbols)."""
         log_z, X, T = self._spans(weights)
         N = self.matches.max_length + 1
-        found = np.zeros((len(self.matches), N, N, num_symbols))
+        posteriors = np.zeros((len(self.matches), N, N, num_symbols))
         for symbol, (kind, number) in enumerate(zip(self.kinds.kind, self.kinds.number, strict=True)):
             if symbol >= num_symbols:
                 break
             if kind == "X":
-                found[..., symbol] = X[..., number]
+                posteriors[..., symbol] = X[..., number]
             elif kind == "T":
-                found[:, range(N - 1), range(1, N), symbol] = T[:, 1:, number]
+                posteriors[:, range(N - 1), range(1, N), symbol] = T[:, 1:, number]
             else:
-                found[np.arange(len(found)), 0, self.matches.lengths, symbol] = np.isfinite(log_z)
-        found[np.isnan(log_z)] = np.nan
-        return found
+                posteriors[np.arange(len(posteriors)), 0, self.matches.lengths, symbol] = np.isfinite(log_z)
+        posteriors[np.isnan(log_z)] = np.nan
+        return posteriors
 
     def _spans(self, weights: Numbers) -> tuple[Numbers, Numbers, Numbers]:
         """Log Z (B,), posteriors of X over words i + 1 .. k, (B, n + 1, n + 1, X), and of T at k, (B, n + 1, T)."""
         inputs = self.sentences(weights)
         if self.matches.forbidden is None:
             inputs = self._with_bonus(inputs, np.float64(0.0))
-        log_z, found = spans(self.form._replace(for_sums=True)).program.log_counts(inputs)
+        log_z, counts = spans(self.form._replace(for_sums=True)).program.log_counts(inputs)
         B, N = len(self.matches), self.matches.max_length + 1
-        X = found["bonus.X"] if self.form.has_x else np.zeros((B, N, N, 0))
-        return log_z, X, found["word"].sum(-1) if "word" in found else np.zeros((B, N, 0))
+        X = counts["bonus.X"] if self.form.has_x else np.zeros((B, N, N, 0))
+        return log_z, X, counts["word"].sum(-1) if "word" in counts else np.zeros((B, N, 0))
 
     def best_spans(self, weights: Numbers, width: int) -> Numbers:
         """The derivations with the most expected right spans of symbols that have events, as rows (B, width)."""
@@ -325,12 +325,12 @@ class Batch:
 
     def best_rules(self, weights: Numbers, width: int) -> Numbers:
         """The derivations with the most expected right rules in their places, as rows (B, width)."""
-        R, given = self.rules.num_events, self.sentences(weights)
+        R, inputs = self.rules.num_events, self.sentences(weights)
         worth = {kind: (events < R).astype(float)[None] for kind, events in self.kinds.events.items()}
         for name, (shape, at, event, _) in self.places.items():
             worth[name] = np.zeros(shape)
             worth[name].reshape(-1)[at] = event < R
-        return self._events(self.program.program.most_expected(given, worth, self._trace, self._width)[1], width)
+        return self._events(self.program.program.most_expected(inputs, worth, self._trace, self._width)[1], width)
 
     def _with_bonus(self, inputs: Inputs, bonus: Numbers) -> Inputs:
         if not self.form.has_x:
@@ -353,16 +353,16 @@ class Batch:
 
     def _counts_as_span(self, kind: str) -> Numbers:
         """Which symbols of a kind have an event, among their rules and matches, shape (X or T,)."""
-        found = np.zeros(self.rules.num_symbols, np.bool_)
+        has_event = np.zeros(self.rules.num_symbols, np.bool_)
         for symbols, events in (
             (self.rules.binary[:, 0], self.rules.binary[:, -1]),
             (self.rules.unary[:, 0], self.rules.unary[:, -1]),
             (self.matches.table[:, 2], self.matches.table[:, -1]),
         ):
-            found[symbols[events >= 0]] = True
-        own = self.kinds.kind == kind
+            has_event[symbols[events >= 0]] = True
+        of_kind = self.kinds.kind == kind
         by_number = np.zeros(self.sizes[SIZES[kind]], np.bool_)
-        by_number[self.kinds.number[own]] = found[own]
+        by_number[self.kinds.number[of_kind]] = has_event[of_kind]
         return by_number
 
     @cached_property
@@ -373,12 +373,12 @@ class Batch:
     @cached_property
     def _trace(self) -> dict[str, tuple[int, ...]]:
         """A number for each element of the tables: rules first, then matches."""
-        found, first = {}, 0
+        trace, first = {}, 0
         shapes = {kind: events.shape for kind, events in self.kinds.events.items()}
         for name, shape in {**shapes, **{name: places.shape[1:] for name, places in self.places.items()}}.items():
-            found[name] = (first, *(int(np.prod(shape[axis + 1 :])) for axis in range(len(shape))))
+            trace[name] = (first, *(int(np.prod(shape[axis + 1 :])) for axis in range(len(shape))))
             first += int(np.prod(shape))
-        return found
+        return trace
 
     @cached_property
     def _event_of(self) -> tuple[Numbers, Numbers]:
@@ -398,11 +398,11 @@ class Batch:
         R, E = self.rules.num_events, len(rules) - 1
         sentence = np.arange(len(self.matches))[:, None]
         known = rules[np.where((rows >= 0) & (rows < E), rows, E)]
-        found = np.where(rows < E, known, matches[sentence, np.maximum(rows - E, 0)])
-        found = np.where(found < R, found, -1)
-        found = np.take_along_axis(found, np.argsort(found < 0, axis=-1, kind="stable"), -1)[..., :width]
-        padded = np.full((*found.shape[:-1], width), -1)
-        padded[..., : found.shape[-1]] = found
+        events = np.where(rows < E, known, matches[sentence, np.maximum(rows - E, 0)])
+        events = np.where(events < R, events, -1)
+        events = np.take_along_axis(events, np.argsort(events < 0, axis=-1, kind="stable"), -1)[..., :width]
+        padded = np.full((*events.shape[:-1], width), -1)
+        padded[..., : events.shape[-1]] = events
         return padded
 
 
@@ -419,8 +419,8 @@ def batches(rules: RuleTable, matches: Matches, *, rows: bool, spans: bool = Fal
     key = rows, spans
     if key not in kept:
         kept[key] = list(_batches(rules, matches, *key))
-    found: list[Batch] = kept[key]
-    return found
+    all_batches: list[Batch] = kept[key]
+    return all_batches
 
 
 def _batches(rules: RuleTable, matches: Matches, rows: bool, spans: bool) -> Iterator[Batch]:
@@ -449,6 +449,6 @@ def _repeats(keys: Numbers) -> Numbers:
         return np.zeros(len(keys), np.int64)
     order = np.argsort(keys, kind="stable")
     first = np.searchsorted(keys[order], keys[order])
-    found = np.empty(len(keys), np.int64)
-    found[order] = np.arange(len(keys)) - first
-    return found
+    repeats = np.empty(len(keys), np.int64)
+    repeats[order] = np.arange(len(keys)) - first
+    return repeats

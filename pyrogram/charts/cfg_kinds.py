@@ -48,8 +48,8 @@ def kinds_of(rules: RuleTable, is_wide: Numbers, start_matches: bool) -> Kinds:
         if len(kept) > 64:
             kept.clear()
         kept[key] = _make_kinds(rules, is_wide, start_matches)
-    found: Kinds = kept[key]
-    return found
+    kinds: Kinds = kept[key]
+    return kinds
 
 
 def _make_kinds(rules: RuleTable, is_wide: Numbers, start_matches: bool) -> Kinds:
@@ -61,10 +61,10 @@ def _make_kinds(rules: RuleTable, is_wide: Numbers, start_matches: bool) -> Kind
     number = np.zeros(rules.num_symbols, np.int64)
     sizes = {}
     for x, size in SIZES.items():
-        own = np.nonzero(kind == x)[0]
-        own = np.concatenate([own[own == rules.start], own[own != rules.start]])  # the start symbol is the first X
-        number[own] = np.arange(len(own))
-        sizes[size] = max(len(own), 1)
+        ids = np.nonzero(kind == x)[0]
+        ids = np.concatenate([ids[ids == rules.start], ids[ids != rules.start]])  # the start symbol is the first X
+        number[ids] = np.arange(len(ids))
+        sizes[size] = max(len(ids), 1)
     forms: list[tuple[str, bool]] = []
     events: dict[str, Numbers] = {}
     lists: dict[str, Numbers] = {}

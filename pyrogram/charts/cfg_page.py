@@ -66,11 +66,12 @@ def grammar(p: Any, form: Form) -> None:
     def rule(kind: str, is_table: bool) -> tuple[list[Any], Any]:
         """Its symbols, of which Z has none, and its weight."""
         if is_table:
-            own = [None if x == "Z" else symbols[x][axis] for axis, x in enumerate(kind)]
-            return own, p.weights(kind, *(SIZES[x] for x in kind if x != "Z"))[tuple(x for x in own if x is not None)]
+            rule_symbols = [None if x == "Z" else symbols[x][axis] for axis, x in enumerate(kind)]
+            weight = p.weights(kind, *(SIZES[x] for x in kind if x != "Z"))
+            return rule_symbols, weight[tuple(x for x in rule_symbols if x is not None)]
         r = p.symbols(f"r{kind}", f"R{kind}")
-        own = [None if x == "Z" else p.columns(f"{kind}{axis}", f"R{kind}")[r] for axis, x in enumerate(kind)]
-        return own, p.weights(kind, f"R{kind}")[r]
+        rule_symbols = [None if x == "Z" else p.columns(f"{kind}{axis}", f"R{kind}")[r] for axis, x in enumerate(kind)]
+        return rule_symbols, p.weights(kind, f"R{kind}")[r]
 
     for kind, is_table in form.kinds:
         (A, *below), product = rule(kind, is_table)

@@ -124,8 +124,8 @@ def longest(rules: RuleTable, n: int, with_silent: bool = False) -> int:
     for m in range(1, n + 1):
         for j in range(1, m):
             np.maximum.at(most[m], parent, most[j][left] + most[m - j][right] + (with_silent | (event >= 0)))
-        for above, child, own in rules.unary:
-            most[m][above] = max(most[m][above], most[m][child] + (with_silent or own >= 0))
+        for above, child, unary_event in rules.unary:
+            most[m][above] = max(most[m][above], most[m][child] + (with_silent or unary_event >= 0))
     return int(most[1:, rules.start].max())
 
 

@@ -28,8 +28,8 @@ def chain(p: Any, order: int = 2, by_word: bool = True) -> None:
         here = F if a == m else p.items(f"F{a}", *["K"] * a)
         start, states = p.weights(f"start{a}", *["K"] * a), x[:a]
         cell, last = (a, *states), (p.n, *states)
-        own = start[states] if word is None else word[a - 1, states[-1]] * start[states]
-        here[cell] += own if before is None else before * own
+        weight = start[states] if word is None else word[a - 1, states[-1]] * start[states]
+        here[cell] += weight if before is None else before * weight
         if a < m:
             Z[()] += here[last]
         before = here[cell]

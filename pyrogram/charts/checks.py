@@ -55,8 +55,8 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> torch.Size:
             if size != 1 and total[place] == 1:
                 total[place] = size
             elif size not in (1, total[place]):
-                found = " and ".join(str(tuple(shape)) for shape in shapes)
-                raise RuntimeError(f"shapes must broadcast, not be {found}")
+                shown = " and ".join(str(tuple(shape)) for shape in shapes)
+                raise RuntimeError(f"shapes must broadcast, not be {shown}")
     return torch.Size(total)
 
 
@@ -69,8 +69,8 @@ def broadcast(*shapes: tuple[int, ...]) -> torch.Size:
     try:
         return broadcast_shapes(*{tuple(shape): None for shape in shapes})
     except RuntimeError:
-        found = " and ".join(str(tuple(s)) for s in shapes)
-        raise ValueError(f"batches of scores and of lengths must broadcast, not have shapes {found}") from None
+        shown = " and ".join(str(tuple(s)) for s in shapes)
+        raise ValueError(f"batches of scores and of lengths must broadcast, not have shapes {shown}") from None
 
 
 def check_stops(stops: Tensor, n: int, valences: int) -> None:
@@ -175,12 +175,12 @@ def check_sentence_weights(weights: Tensor | None, num_sentences: int) -> None:
         raise ValueError(f"sentence_weights must have shape ({num_sentences},), not {tuple(weights.shape)}")
 
 
-def keep_nan(log_z: Tensor, *tables: tuple[Tensor, int], own: Tensor | None = None) -> Tensor:
+def keep_nan(log_z: Tensor, *tables: tuple[Tensor, int], model: Tensor | None = None) -> Tensor:
     """log Z, but NaN where a log weight of the grammar is: charts drop NaN where they look for the greatest of terms.
 
     :param log_z: shape ``(B,)``.
     :param tables: log weights, shape ``(1 or B, ...)``, and how many dimensions the events have.
-    :param own: the row of the tables of each sentence, shape ``(B,)``; None: as batches broadcast.
+    :param model: the row of the tables of each sentence, shape ``(B,)``; None: as batches broadcast.
     """
     for table, event_dim in tables:
         table = table.detach()
@@ -188,7 +188,7 @@ def keep_nan(log_z: Tensor, *tables: tuple[Tensor, int], own: Tensor | None = No
             continue
         spoilt = table.isnan().flatten(table.dim() - event_dim).any(-1)
         if not table.is_cpu or bool(spoilt.any()):
-            mine = spoilt if own is None else spoilt[own.to(spoilt.device)]
+            mine = spoilt if model is None else spoilt[model.to(spoilt.device)]
             log_z = log_z + torch.where(mine, torch.nan, 0.0).to(log_z.dtype)
     return log_z
 

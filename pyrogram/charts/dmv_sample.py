@@ -55,8 +55,8 @@ def ancestral(
         begin = torch.from_numpy(np.flatnonzero(np.diff(attachments.owners, prepend=-1)))
         sums = sums - (sums - attach)[:, begin][:, owners]
     root_, stop_ = root.cumsum(-1).numpy(), stop.cumsum(-1).numpy()
-    own, far = model.cpu().numpy(), np.array(widths, np.int64)
-    if not _grow_all(root_, (sums.numpy(), rows, stop_), own, far, seed, words, heads, tries, cut):
+    models, far = model.cpu().numpy(), np.array(widths, np.int64)
+    if not _grow_all(root_, (sums.numpy(), rows, stop_), models, far, seed, words, heads, tries, cut):
         raise TooLongError(
             f"{plural(tries, 'sampled sentence')} in a row had more than {plural(max_length, 'word')}; "
             "raise max_length, stop more often, or say too_long='truncate'"
@@ -86,12 +86,12 @@ def _dense_rows(V: int, S: int) -> _Rows:
     return _Rows(rows * V, np.full(len(rows), V), none, none, np.empty(0, np.int32))
 
 
-def _packed_rows(found: Attachments, S: int) -> _Rows:
+def _packed_rows(packed: Attachments, S: int) -> _Rows:
     """Of attachments that may know no valences, for S valences."""
-    valence = np.arange(S) if found.num_valences > 1 else np.zeros(S, np.int64)
-    firsts = (found.firsts[:-1, None] + valence * found.sizes[:, None]).reshape(-1)
-    sizes, starts, ends = (np.repeat(x, S) for x in (found.sizes, found.starts[:-1], found.starts[1:]))
-    return _Rows(firsts, sizes, starts, ends, found.children)
+    valence = np.arange(S) if packed.num_valences > 1 else np.zeros(S, np.int64)
+    firsts = (packed.firsts[:-1, None] + valence * packed.sizes[:, None]).reshape(-1)
+    sizes, starts, ends = (np.repeat(x, S) for x in (packed.sizes, packed.starts[:-1], packed.starts[1:]))
+    return _Rows(firsts, sizes, starts, ends, packed.children)
 
 
 @njit(nogil=True)

@@ -20,5 +20,5 @@ def total_score(scores: Float[Tensor, "*#batch E"], events: Int[Tensor, "*#batch
 def counted(events: Int[Tensor, "*batch k"], shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
     """How often each element of a table of this shape is among the events, ``(*batch, *shape)``."""
     zeros = torch.zeros(*events.shape[:-1], torch.Size(shape).numel(), dtype=dtype, device=events.device)
-    found: Tensor = zeros.scatter_add(-1, events.clamp_min(0), (events >= 0).to(dtype)).unflatten(-1, shape)
-    return found
+    counts: Tensor = zeros.scatter_add(-1, events.clamp_min(0), (events >= 0).to(dtype)).unflatten(-1, shape)
+    return counts

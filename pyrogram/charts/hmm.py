@@ -72,8 +72,8 @@ def log_partition(
     """log Z = log of the total weight of all state sequences, in nats; -inf if none is possible. Differentiable."""
     tables = initial, transition, emission
     words = _checked(tables, words)
-    given = prepare(*tables, words, bonus)
-    log_z = program(evidence=bonus is not None).log_partition(given, by_torch=_by_torch(tables, engine))
+    inputs = prepare(*tables, words, bonus)
+    log_z = program(evidence=bonus is not None).log_partition(inputs, by_torch=_by_torch(tables, engine))
     return _keep_nan(log_z, tables)
 
 
@@ -90,10 +90,10 @@ def posteriors(
     tables = initial, transition, emission
     words = _checked(tables, words)
     emitted = _by_position(emission, words)
-    given = prepare(initial, transition, emitted if bonus is None else emitted + from_one(bonus).to(emitted), words)
-    log_z, found = program(by_word=False).marginals(given, by_sentence=True, by_torch=_by_torch(tables, engine))
-    moves = torch.cat([found["transition"], found["end"]], -1)
-    return _keep_nan(log_z, tables), moves, found["emission"][:, 1:]
+    inputs = prepare(initial, transition, emitted if bonus is None else emitted + from_one(bonus).to(emitted), words)
+    log_z, expected = program(by_word=False).marginals(inputs, by_sentence=True, by_torch=_by_torch(tables, engine))
+    moves = torch.cat([expected["transition"], expected["end"]], -1)
+    return _keep_nan(log_z, tables), moves, expected["emission"][:, 1:]
 
 
 def sample(
@@ -113,8 +113,8 @@ def sample(
     tables = initial.detach(), transition.detach(), emission.detach()
     words = _checked(tables, words)
     num_samples = check_size("num_samples", num_samples, 0)
-    given = prepare(*tables, words, bonus)
-    rows = program(evidence=bonus is not None).draw(given, num_samples, _STATES, words.shape[1], generator)
+    inputs = prepare(*tables, words, bonus)
+    rows = program(evidence=bonus is not None).draw(inputs, num_samples, _STATES, words.shape[1], generator)
     return _forwards(rows, words)
 
 
@@ -193,10 +193,10 @@ def _checked(tables: tuple[Tensor, ...], words: Tensor) -> Tensor:
     K = initial.shape[-1] if initial.dim() == 2 else 0
     shapes = transition.dim() == emission.dim() == 3 and transition.shape[1:] == (K, K + 1) and emission.shape[1] == K
     if K == 0 or not shapes or emission.shape[-1] == 0:
-        given = ", ".join(str(tuple(t.shape)) for t in tables)
+        shown = ", ".join(str(tuple(t.shape)) for t in tables)
         raise ValueError(
             "initial, transition and emission must have shapes (#B, K), (#B, K, K+1) and (#B, K, V), with 1 for #B if "
-            f"all sentences share them, not {given}"
+            f"all sentences share them, not {shown}"
         )
     words = checked_words(words, emission.shape[-1])
     if words.dim() != 2 or any(len(t) not in (1, len(words)) for t in tables):

@@ -73,9 +73,9 @@ def depths(ids: Int[Tensor, "S L"], rules: FlatRules) -> Int[Tensor, "S"]:
     if len(ids) and ids.shape[1] and int(ids.max()) >= len(rules):
         raise ValueError(f"derivations must have rules 0..{len(rules) - 1}, not {int(ids.max())}")
     children = np.add.reduceat((rules.symbols >= 0).astype(np.int64), rules.offsets[:-1])
-    found = np.zeros(len(ids), np.int64)
-    _depths(_array(ids), children, found)
-    return torch.from_numpy(found).to(ids.device)
+    deepest = np.zeros(len(ids), np.int64)
+    _depths(_array(ids), children, deepest)
+    return torch.from_numpy(deepest).to(ids.device)
 
 
 def ancestral(
@@ -135,9 +135,9 @@ def shortest(weights: Array, rules: FlatRules) -> tuple[Array, Array]:
     for g, w in enumerate(weights):
         of_symbols = np.full(len(rules.first) - 1, never)
         while True:
-            parts = np.where(rules.symbols < 0, 1, of_symbols[np.maximum(rules.symbols, 0)])
-            found = np.minimum(np.add.reduceat(parts, rules.offsets[:-1]), never)
-            sizes[g] = np.where(w > 0, found, never)
+            terms = np.where(rules.symbols < 0, 1, of_symbols[np.maximum(rules.symbols, 0)])
+            totals = np.minimum(np.add.reduceat(terms, rules.offsets[:-1]), never)
+            sizes[g] = np.where(w > 0, totals, never)
             new = np.minimum.reduceat(sizes[g], rules.first[:-1])
             if np.array_equal(new, of_symbols):
                 break

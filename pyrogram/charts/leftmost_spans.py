@@ -23,11 +23,11 @@ def has_spans(
     :param ids: derivations, padded with -1 on the right, on the CPU.
     """
     N = spans.shape[1]
-    found = torch.zeros(len(ids), dtype=torch.bool)
+    has_span = torch.zeros(len(ids), dtype=torch.bool)
     for place in torch.arange(len(ids)).split(max(1, _CHUNK // (N * N * num_symbols))):
         total = add_spans(torch.zeros(len(place), N, N, num_symbols), ids[place], rules)
-        found[place] = ((total > 0).any(-1) & spans[place]).flatten(1).any(-1)
-    return found
+        has_span[place] = ((total > 0).any(-1) & spans[place]).flatten(1).any(-1)
+    return has_span
 
 
 def add_spans(total: Float[Tensor, "B N N S"], ids: Int[Tensor, "B L"], rules: FlatRules) -> Float[Tensor, "B N N S"]:

@@ -121,9 +121,9 @@ def marginals(
 ) -> tuple[Float[Tensor, "*batch"], Float[Tensor, "*batch N N V"], Float[Tensor, "*batch N 2 U"] | None]:
     """log Z and its gradient: the posterior probabilities of arcs and stops. Differentiable."""
     trees, inputs, batch = prepare(arcs, stops, lengths, multiroot)
-    log_z, found = trees.marginals(inputs, by_torch=by_torch(arcs, engine))
-    by_arcs = found["arc"] if arcs.shape[-1] > 1 else found["arc"][..., None]
-    by_stops = None if stops is None else shaped(found["stop"], batch)
+    log_z, posteriors = trees.marginals(inputs, by_torch=by_torch(arcs, engine))
+    by_arcs = posteriors["arc"] if arcs.shape[-1] > 1 else posteriors["arc"][..., None]
+    by_stops = None if stops is None else shaped(posteriors["stop"], batch)
     return shaped(log_z, batch), shaped(by_arcs, batch), by_stops
 
 

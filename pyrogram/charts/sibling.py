@@ -100,9 +100,9 @@ def marginals(
 ]:
     """log Z and its gradient: the posterior probabilities of arcs, siblings and stops. Differentiable."""
     trees, inputs, batch = prepare(arcs, siblings, stops, lengths, multiroot)
-    log_z, found = trees.marginals(inputs, by_torch=_by_torch(inputs, engine))
-    by_stops = None if stops is None else shaped(found["stop"].transpose(-1, -2), batch)
-    return log_z.reshape(batch), shaped(found["arc"], batch), shaped(found["sibling"], batch), by_stops
+    log_z, posteriors = trees.marginals(inputs, by_torch=_by_torch(inputs, engine))
+    by_stops = None if stops is None else shaped(posteriors["stop"].transpose(-1, -2), batch)
+    return log_z.reshape(batch), shaped(posteriors["arc"], batch), shaped(posteriors["sibling"], batch), by_stops
 
 
 def sample(

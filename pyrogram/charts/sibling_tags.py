@@ -120,7 +120,7 @@ def _tags_and_heads(rows: Tensor, scores: TaggedTreeScores) -> tuple[Tensor, Ten
     """From the numbers of a tree's arcs, in any order, padded with -1."""
     N, S = scores.leaves.shape[1:]
     place = torch.where(rows >= 0, rows // S % N, 0)  # padding goes to the place of ROOT, which is left out
-    found = []
+    columns = []
     for values in (rows % S, rows // (N * S)):
-        found.append(torch.full((*rows.shape[:-1], N), -1).scatter(-1, place, values)[..., 1:])
-    return found[0], found[1]
+        columns.append(torch.full((*rows.shape[:-1], N), -1).scatter(-1, place, values)[..., 1:])
+    return columns[0], columns[1]

@@ -71,5 +71,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is None:
         # At its end the interpreter would look for cycles among all that torch has imported, which takes half a second.
         atexit.register(gc.freeze)
-    given = None if arguments is None else list(arguments)
-    return run_guarded(lambda: app(given, prog_name="pyrogram", standalone_mode=False))
+    argv = None if arguments is None else list(arguments)
+    return run_guarded(lambda: app(argv, prog_name="pyrogram", standalone_mode=False))

@@ -75,10 +75,10 @@ def _columns(path: str, number: int, text: bytes, universal: bool) -> Columns:
     before, *nodes = text.decode().split("(")
     sure(not before.strip())
     column = Strings.of(nodes)
-    found = [_NODE.fullmatch(node) for node in column.table]
-    sure(all(found))
-    labels = column.mapped([match[1] or match[2] or "" for match in found if match])
-    words = column.mapped([unescaped(match[3] or "") for match in found if match])
+    matches = [_NODE.fullmatch(node) for node in column.table]
+    sure(all(matches))
+    labels = column.mapped([match[1] or match[2] or "" for match in matches if match])
+    words = column.mapped([unescaped(match[3] or "") for match in matches if match])
     depths = levels[at]
     is_word = ~words.where({"": True}) & ~labels.where({TRACE: True})
     heads, tops = _heads(labels, words.where({"": True}), is_word, depths)
@@ -118,9 +118,9 @@ def _heads(labels: Strings, is_phrase: Bools, is_word: Bools, depths: Ints) -> t
         lasts = np.where(lexical[row] < 0, 2, is_mark[lexical[row]]) if len(is_mark) else np.full(len(row), 2)
         chosen = row[head_children(numbers[phrases], numbers[row], begins, lasts)]
         lexical[phrases] = lexical[chosen]
-        own, others = lexical[row], lexical[parents]
-        dependent = (own >= 0) & (own != others)
-        above[own[dependent]] = others[dependent]
+        words, others = lexical[row], lexical[parents]
+        dependent = (words >= 0) & (words != others)
+        above[words[dependent]] = others[dependent]
     sure((num_children > 0)[is_phrase].all())
     unlabelled = labels.where({"": True})
     sure((depths == 1)[unlabelled].all())

@@ -40,12 +40,12 @@ def escaped(word: str) -> str:
     """
     if _UNWRITABLE.search(word):
         raise ValueError(f"the word {quoted(word)} cannot be written; words are not empty, without halves of pairs")
-    return _TO_ESCAPE.sub(lambda found: _NAMES.get(found[0]) or f"\\u{ord(found[0]):04x}", word)
+    return _TO_ESCAPE.sub(lambda match: _NAMES.get(match[0]) or f"\\u{ord(match[0]):04x}", word)
 
 
 def unescaped(word: str) -> str:
     """A word of a file of trees as it is."""
-    return _ESCAPE.sub(lambda found: _SIGNS.get(found[0]) or _character(found[0]), word)
+    return _ESCAPE.sub(lambda match: _SIGNS.get(match[0]) or _character(match[0]), word)
 
 
 def _character(escape: str) -> str:
@@ -122,7 +122,7 @@ def tree_of(path: str, line: int, text: str) -> Any:
 
 def split_trees(path: str, lines: Iterable[str], number_of_first: int = 1) -> Iterator[tuple[int, str]]:
     """Every tree with the number of the line where it starts."""
-    depth, first, parts = 0, 0, []
+    depth, first, pieces = 0, 0, []
     for number, line in enumerate(lines, number_of_first):
         start = 0  # of what belongs to the tree that is open, or to nothing
         for match in _BRACKET.finditer(line):
@@ -140,11 +140,11 @@ def split_trees(path: str, lines: Iterable[str], number_of_first: int = 1) -> It
                 problem = "a bracket closes that was never opened; remove it, or write a word ) as -RRB-"
                 raise CorpusError(path, number, problem)
             if depth == 0:
-                parts.append(line[start : match.end()])
-                yield first, "\n".join(parts)
-                parts, start = [], match.end()
+                pieces.append(line[start : match.end()])
+                yield first, "\n".join(pieces)
+                pieces, start = [], match.end()
         if depth:
-            parts.append(line[start:])
+            pieces.append(line[start:])
         else:
             _check_outside(path, number, line[start:])
     if depth:

@@ -135,7 +135,7 @@ class Columns:
         segments = self.segments(start, stop).tolist() if self.trimmed[here].any() else []
         annotated, firsts, trimmed = (a[here].tolist() for a in (self.annotated, self.first_lines, self.trimmed))
         names, sources = self.sent_ids.to_list(start, stop), self.sources.take(here).to_list()
-        found = []
+        records = []
         for i in range(stop - start):
             part = slice(at[i] - at[0], at[i + 1] - at[0])
             first, tree = firsts[i], tuple(heads[part])
@@ -152,8 +152,8 @@ class Columns:
                 hints=self.hints.get(start + i),
                 segments=tuple(segments[part]) if trimmed[i] else None,
             )
-            found.append(record)
-        return found
+            records.append(record)
+        return records
 
     def error(self, token: int, problem: str, advice: str = "", argument: Argument | None = None) -> CorpusError:
         """An error at a token (of all, counted from 0), to be raised by the caller."""

@@ -119,7 +119,7 @@ def _sentence(path: str, start: int, block: list[str], heads: Heads, names: tupl
         for column in (FORM, UPOS, XPOS):
             if not columns[column]:
                 raise CorpusError(path, number, f"column {COLUMNS[column]} is empty; write _ where there is no value")
-    sent_ids = [found[1] for line in block if (found := SENT_ID.fullmatch(line))]
+    sent_ids = [match[1] for line in block if (match := SENT_ID.fullmatch(line))]
     tree = None if heads == "ignore" else _heads(path, words, heads)
     is_part = tree is not None and -1 in tree
     record = SentenceRecord(
@@ -151,8 +151,8 @@ def _columns(path: str, number: int, line: str, names: tuple[str, ...]) -> list[
         problem = f"expected the {len(names)} columns {names[0]} to {names[-1]}, actual {len(columns)}; {advice}"
         raise CorpusError(path, number, problem)
     if names != COLUMNS:
-        found = dict(zip(names, columns, strict=True))
-        columns = [found.get(name, MISSING) for name in COLUMNS]
+        by_name = dict(zip(names, columns, strict=True))
+        columns = [by_name.get(name, MISSING) for name in COLUMNS]
     if " " in line:
         for name, column in zip(CHECKED, columns, strict=False):
             if "  " in column:
@@ -170,18 +170,18 @@ def _words(path: str, rows: list[_Row]) -> list[_Row]:
     words: list[_Row] = []
     node, last, last_at, last_id = (0, 0), 0, 0, ""  # the empty node before, and of the range before: its end, line, ID
     for number, columns in rows:
-        given, problem = columns[ID], ""
-        if given == str(len(words) + 1):
+        token_id, problem = columns[ID], ""
+        if token_id == str(len(words) + 1):
             words.append((number, columns))
-        elif match := RANGE.fullmatch(given):
+        elif match := RANGE.fullmatch(token_id):
             before, first, last = last, int(match[1]), int(match[2])
-            problem = _range_problem(given, first, last, before, len(words))
-            last_at, last_id = number, given
-        elif match := EMPTY_NODE.fullmatch(given):
+            problem = _range_problem(token_id, first, last, before, len(words))
+            last_at, last_id = number, token_id
+        elif match := EMPTY_NODE.fullmatch(token_id):
             previous, node = node, (int(match[1]), int(match[2]))
-            problem = _node_problem(given, node, previous, len(words))
+            problem = _node_problem(token_id, node, previous, len(words))
         else:
-            problem = _not_the_word(given, len(words) + 1)
+            problem = _not_the_word(token_id, len(words) + 1)
         if problem:
             raise CorpusError(path, number, problem)
     if words and last > len(words):
@@ -190,32 +190,32 @@ def _words(path: str, rows: list[_Row]) -> list[_Row]:
     return words
 
 
-def _range_problem(given: str, first: int, last: int, before: int, words: int) -> str:
+def _range_problem(token_id: str, first: int, last: int, before: int, words: int) -> str:
     """What is wrong with a range; nothing, if it begins at the next word and after the end of the range before."""
     if last <= first:
-        return f"the range {given} must end after the word that it begins with; give IDs such as 1-2"
+        return f"the range {token_id} must end after the word that it begins with; give IDs such as 1-2"
     if first <= before:
-        return f"the range {given} begins inside of the range before it; give ranges that do not overlap"
-    return "" if first == words + 1 else f"the range {given} must stand before word {first}; put it there"
+        return f"the range {token_id} begins inside of the range before it; give ranges that do not overlap"
+    return "" if first == words + 1 else f"the range {token_id} must stand before word {first}; put it there"
 
 
-def _node_problem(given: str, node: tuple[int, int], previous: tuple[int, int], words: int) -> str:
+def _node_problem(token_id: str, node: tuple[int, int], previous: tuple[int, int], words: int) -> str:
     """What is wrong with an empty node; nothing, if it stands after its word and after the empty node before."""
     if node[0] != words:
-        return f"the empty node {given} must stand after word {node[0]}; put it there"
+        return f"the empty node {token_id} must stand after word {node[0]}; put it there"
     if node <= previous:
-        return f"the empty node {given} must come after {previous[0]}.{previous[1]}; number them from .1"
+        return f"the empty node {token_id} must come after {previous[0]}.{previous[1]}; number them from .1"
     return ""
 
 
-def _not_the_word(given: str, expected: int) -> str:
+def _not_the_word(token_id: str, expected: int) -> str:
     """What is wrong with an ID in the place of that of a word."""
-    if not given:
+    if not token_id:
         return f"column ID is empty; number the words of a sentence from 1, this one as {expected}"
-    if given != MISSING and not WORD.fullmatch(given):
-        return f"{quoted(given)} is no ID; IDs are integers, ranges 1-2 or empty nodes 1.1"
+    if token_id != MISSING and not WORD.fullmatch(token_id):
+        return f"{quoted(token_id)} is no ID; IDs are integers, ranges 1-2 or empty nodes 1.1"
     return (
-        f"expected the word with ID {expected}, actual ID {given}; number the words of a sentence from 1 "
+        f"expected the word with ID {expected}, actual ID {token_id}; number the words of a sentence from 1 "
         "without gaps and put an empty line between sentences"
     )
 
@@ -247,7 +247,7 @@ def is_head(text: str) -> bool:
 
 def _hints(path: str, words: list[_Row]) -> tuple[Hints, ...] | None:
     """The hints at heads in column MISC; None if no word has any."""
-    found = []
+    by_word = []
     for number, columns in words:
         hints: dict[int, float] = {}
         for item in columns[MISC].split("|"):
@@ -265,5 +265,5 @@ def _hints(path: str, words: list[_Row]) -> tuple[Hints, ...] | None:
                 if head in hints:
                     raise CorpusError(path, number, f"there are two hints at head {head} of this word; leave one")
                 hints[head] = float(match[2])
-        found.append(tuple(hints.items()))
-    return tuple(found) if any(found) else None
+        by_word.append(tuple(hints.items()))
+    return tuple(by_word) if any(by_word) else None

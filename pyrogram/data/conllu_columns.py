@@ -184,7 +184,7 @@ class _Rows:
         :param begins: the first row of each sentence.
         """
         column = self.column("ID")
-        numbers = np.array([int(given) if WORD.fullmatch(given) else -1 for given in column.table])[column.ids]
+        numbers = np.array([int(token_id) if WORD.fullmatch(token_id) else -1 for token_id in column.table])[column.ids]
         is_word = numbers >= 0
         before: Ints = np.cumsum(is_word) - is_word
         counts = np.diff(np.concatenate([begins, [len(numbers)]]))
@@ -202,7 +202,7 @@ class _Rows:
         if heads == "ignore":
             return np.full(len(words), -1), np.full(len(offsets) - 1, NONE, np.uint8)
         column = self.column("HEAD")
-        numbers = [int(given) if is_head(given) else -1 if given == MISSING else -2 for given in column.table]
+        numbers = [int(head) if is_head(head) else -1 if head == MISSING else -2 for head in column.table]
         trees = np.array(numbers)[column.ids[words]]
         sure((trees > -2).all())
         counts = np.add.reduceat(trees >= 0, offsets[:-1], dtype=np.int64)
@@ -230,10 +230,10 @@ def _check_others(ids: list[str], before: Ints, sentence: Ints, lengths: Ints) -
     :param before: number of words of the sentence before each.
     :param lengths: number of words of all sentences.
     """
-    found = [RANGE.fullmatch(given) or EMPTY_NODE.fullmatch(given) for given in ids]
-    sure(all(found))
-    left, right = np.array([[int(number) for number in match.groups()] for match in found if match]).T
-    is_range = np.array(["-" in given for given in ids])
+    matches = [RANGE.fullmatch(token_id) or EMPTY_NODE.fullmatch(token_id) for token_id in ids]
+    sure(all(matches))
+    left, right = np.array([[int(number) for number in match.groups()] for match in matches if match]).T
+    is_range = np.array(["-" in token_id for token_id in ids])
     for these, first in ((is_range, before + 1), (~is_range, before)):
         a, b, s = left[these], right[these], sentence[these]
         sure((a == first[these]).all())
@@ -266,8 +266,8 @@ def _sent_ids(text: bytes, starts: Ints, ends: Ints, block: Ints, blocks: Ints) 
     """
     data, prefix, last = np.frombuffer(text, np.uint8), len(_PLAIN_SENT_ID), len(text) - 1
     begins, stops = starts + prefix, ends.copy()
-    found, plain = eights(text), eights(_PLAIN_SENT_ID)
-    is_plain = (found[starts] == plain[0]) & (found[np.minimum(begins - 8, last)] == plain[prefix - 8])
+    codes, plain = eights(text), eights(_PLAIN_SENT_ID)
+    is_plain = (codes[starts] == plain[0]) & (codes[np.minimum(begins - 8, last)] == plain[prefix - 8])
     is_plain &= ~(_MAYBE_SPACE[data[np.minimum(begins, last)]] | _MAYBE_SPACE[data[stops - 1]])
     second, third = data[np.minimum(starts + 1, last)], data[np.minimum(starts + 2, last)]
     is_name = is_plain.copy()
@@ -279,12 +279,10 @@ def _sent_ids(text: bytes, starts: Ints, ends: Ints, block: Ints, blocks: Ints) 
             is_name[i] = True
             begins[i] = starts[i] + len(line[: match.start(1)].encode())
             stops[i] = begins[i] + len(match[1].encode())
-    own = np.minimum(np.searchsorted(blocks, block), len(blocks) - 1)
-    is_name &= blocks[own] == block
-    begin, size, given = (
-        np.zeros(len(blocks), np.int64),
-        np.zeros(len(blocks), np.int64),
-        np.zeros(len(blocks), np.bool_),
-    )
-    begin[own[is_name]], size[own[is_name]], given[own[is_name]] = begins[is_name], (stops - begins)[is_name], True
-    return Names(data[ranges(begin, size)], offsets_of(size), given)
+    sentence = np.minimum(np.searchsorted(blocks, block), len(blocks) - 1)
+    is_name &= blocks[sentence] == block
+    sentence = sentence[is_name]
+    begin, size = np.zeros((2, len(blocks)), np.int64)
+    named = np.zeros(len(blocks), np.bool_)
+    begin[sentence], size[sentence], named[sentence] = begins[is_name], (stops - begins)[is_name], True
+    return Names(data[ranges(begin, size)], offsets_of(size), named)

@@ -202,8 +202,8 @@ class Corpus:
         """
         from pyrogram.data.builtin import generate  # on demand: reading files does not need it
 
-        made = generate(num_sentences, seed)
-        tags, forms, heads = ([getattr(s, name) for s in made] for name in ("tags", "forms", "heads"))
+        sentences = generate(num_sentences, seed)
+        tags, forms, heads = ([getattr(s, name) for s in sentences] for name in ("tags", "forms", "heads"))
         return cls.from_sentences(tags, forms=forms, heads=heads, max_length=max_length, vocab=vocab)
 
     @classmethod
@@ -409,8 +409,8 @@ class Corpus:
         :returns: the text, unless it is written.
         :raises ValueError: if ``heads`` does not fit the sentences.
         """
-        own = (record.heads or record.known_heads for record in self.sentences)
-        text = conllu_text(self.sentences, own if heads is None else rows_of_heads(heads, self.lengths))
+        trees = (record.heads or record.known_heads for record in self.sentences)
+        text = conllu_text(self.sentences, trees if heads is None else rows_of_heads(heads, self.lengths))
         if path_or_file is None:
             return "".join(text)
         write(path_or_file, text)

@@ -59,11 +59,11 @@ def cached(
     except OSError:
         return read()
     digest = source.hexdigest()
-    found = _load(path, digest)
-    if found is None:
-        found = read()
-        _save(path, digest, found)
-    return found
+    selection = _load(path, digest)
+    if selection is None:
+        selection = read()
+        _save(path, digest, selection)
+    return selection
 
 
 def _is_file(path: Path) -> bool:
@@ -74,11 +74,11 @@ def _is_file(path: Path) -> bool:
 
 
 def _digest(path: Path) -> bytes:
-    found = hashlib.sha256()
+    sha256 = hashlib.sha256()
     with open(path, "rb") as file:
         while block := file.read(1 << 20):
-            found.update(block)
-    return found.digest()
+            sha256.update(block)
+    return sha256.digest()
 
 
 def _asked(kind: str, files: Sequence[Path], options: Options) -> str:
@@ -132,11 +132,11 @@ def _load(path: Path, digest: str) -> Selection | None:
 
 
 def _digest_of(arrays: Mapping[str, Any], about: Mapping[str, str]) -> str:
-    found = hashlib.sha256(json.dumps(sorted(about.items())).encode())
+    sha256 = hashlib.sha256(json.dumps(sorted(about.items())).encode())
     for name in sorted(arrays):
-        found.update(f"{name} {arrays[name].dtype} {arrays[name].shape}".encode())
-        found.update(np.ascontiguousarray(arrays[name]).view(np.uint8).data)
-    return found.hexdigest()
+        sha256.update(f"{name} {arrays[name].dtype} {arrays[name].shape}".encode())
+        sha256.update(np.ascontiguousarray(arrays[name]).view(np.uint8).data)
+    return sha256.hexdigest()
 
 
 def _of_names(name: str, names: Names) -> dict[str, Any]:

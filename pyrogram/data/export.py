@@ -68,17 +68,17 @@ def replace_trees(
     names: tuple[str, ...] = ()
     row, first, first_end, num_ends = next(rows, None), 1, "", 0  # ends since the last line that is not empty
     for text in _whole_lines(data):
-        parts = _LINE_END.split(text)  # lines, and between them their ends
+        pieces = _LINE_END.split(text)  # lines, and between them their ends
         names = names or _names("", text)
-        while row is not None and row[0] < first + len(parts) // 2 + bool(parts[-1]):
+        while row is not None and row[0] < first + len(pieces) // 2 + bool(pieces[-1]):
             line, new = row
-            columns = [new.get(*c) for c in zip(names, parts[2 * (line - first)].split("\t"), strict=True)]
-            parts[2 * (line - first)] = "\t".join(columns)
+            columns = [new.get(*c) for c in zip(names, pieces[2 * (line - first)].split("\t"), strict=True)]
+            pieces[2 * (line - first)] = "\t".join(columns)
             row = next(rows, None)
-        yield "".join(parts)
-        first, first_end = first + len(parts) // 2, first_end or "".join(parts[1:2])
-        empty = next((i for i, line in enumerate(reversed(parts[::2])) if line.strip()), None)
-        num_ends = num_ends + len(parts) // 2 if empty is None else empty
+        yield "".join(pieces)
+        first, first_end = first + len(pieces) // 2, first_end or "".join(pieces[1:2])
+        empty = next((i for i, line in enumerate(reversed(pieces[::2])) if line.strip()), None)
+        num_ends = num_ends + len(pieces) // 2 if empty is None else empty
     yield (first_end or "\n") * max(0, 2 - num_ends)
 
 

@@ -98,9 +98,9 @@ def head_children(phrases: Ints, children: Ints, begins: Ints, lasts: Ints) -> I
     :param lasts: of each child how many kinds of others go before it, whatever the rules, shape ``(C,)``.
     """
     C = len(children)
-    own = np.repeat(phrases, np.diff(begins, append=C))
+    phrase = np.repeat(phrases, np.diff(begins, append=C))
     place, from_right = np.arange(C), _FROM_RIGHT[phrases]
-    order = np.where(_FROM_RIGHT[own], C - 1 - place, place)
-    ranks = lasts * (int(_RANKS.max()) + 1) + _RANKS[own, children]
+    order = np.where(_FROM_RIGHT[phrase], C - 1 - place, place)
+    ranks = lasts * (int(_RANKS.max()) + 1) + _RANKS[phrase, children]
     best = np.minimum.reduceat(ranks * C + order, begins) % C
     return np.where(from_right, C - 1 - best, best)

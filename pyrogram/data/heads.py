@@ -104,5 +104,5 @@ def rows_of_heads(heads: Tensor, lengths: Tensor) -> Iterator[list[int]]:
         i = int(wrong.nonzero()[0])
         problem = f"expected heads 0 to {lengths[i]} for the {plural(int(lengths[i]), 'word')} of sentence {i}, then -1"
         raise ValueError(f"{problem}, actual {heads[i].tolist()}.")
-    parts = zip(heads.split(_AT_A_TIME), lengths.split(_AT_A_TIME), strict=True)
-    return (row[:n] for rows, sizes in parts for row, n in zip(rows.tolist(), sizes.tolist(), strict=True))
+    batches = zip(heads.split(_AT_A_TIME), lengths.split(_AT_A_TIME), strict=True)
+    return (row[:n] for rows, sizes in batches for row, n in zip(rows.tolist(), sizes.tolist(), strict=True))

@@ -63,9 +63,9 @@ class Lexicon:
         counts = Counter(form.lower() for forms in sentences for form in forms)
         kept = set(keep)
         known = {w: c for w, c in counts.items() if c > 1 or w in kept}
-        found = Counter(word_class(w) for w in counts if w not in known)
-        classes = {name: c for name, c in found.items() if c >= min_class and name != UNKNOWN}
-        classes[UNKNOWN] = sum(found.values()) - sum(classes.values())
+        unknown = Counter(word_class(w) for w in counts if w not in known)
+        classes = {name: c for name, c in unknown.items() if c >= min_class and name != UNKNOWN}
+        classes[UNKNOWN] = sum(unknown.values()) - sum(classes.values())
         ranked = sorted((known | classes).items(), key=lambda item: (-item[1], item[0]))
         return Lexicon(Vocabulary(tuple(w for w, _ in ranked), tuple(c for _, c in ranked)))
 
@@ -100,16 +100,16 @@ def cases(forms: Sequence[str]) -> list[int]:
     ``first`` is a capital at the beginning of the first word, marks without letters left out; elsewhere a word of
     capitals alone is ``upper``, and every other with a capital is ``mixed``, ``Bush`` and ``McDonald`` alike.
     """
-    found, begun = [], False
+    of_words, begun = [], False
     for form in forms:
         letters = [c for c in form if c.isalpha()]
         capitals = sum(c.isupper() for c in letters)
         if letters and letters[0].isupper() and not begun:
-            found.append(FIRST)
+            of_words.append(FIRST)
         else:
-            found.append(LOWER if not capitals else UPPER if capitals == len(letters) else MIXED)
+            of_words.append(LOWER if not capitals else UPPER if capitals == len(letters) else MIXED)
         begun = begun or bool(letters)
-    return found
+    return of_words
 
 
 @dataclass(frozen=True, eq=False, repr=False)

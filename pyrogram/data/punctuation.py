@@ -74,9 +74,9 @@ def reattach(heads: Ints, kept: Bools, offsets: Ints) -> Ints:
     :returns: heads of the words that stay.
     """
     lengths = np.diff(offsets)
-    own = np.flatnonzero(kept)
+    tokens = np.flatnonzero(kept)
     before = np.repeat(offsets[:-1], lengths)  # where the sentence of a token begins
-    head, begin = heads[own].astype(np.int64), before[own]
+    head, begin = heads[tokens].astype(np.int64), before[tokens]
     astray = np.flatnonzero(head > 0)
     while len(astray):
         astray = astray[~kept[begin[astray] + head[astray] - 1]]
@@ -90,7 +90,7 @@ def reattach(heads: Ints, kept: Bools, offsets: Ints) -> Ints:
     first[1:] = begin[roots[1:]] != begin[roots[:-1]]
     leader = roots[first][np.cumsum(first) - 1]  # of each root the first of its sentence
     others = ~first
-    head[roots[others]] = number[own[leader[others]]] + 1 - number[begin[leader[others]]]
+    head[roots[others]] = number[tokens[leader[others]]] + 1 - number[begin[leader[others]]]
     return head
 
 

@@ -188,11 +188,11 @@ def in_memory(
                 raise CorpusError(IN_MEMORY, number, problem)
         for token in (*symbol, *word):
             if not isinstance(token, str) or NO_SYMBOL.search(token):
-                given = quoted(token) if isinstance(token, str) else repr(token)
+                shown = quoted(token) if isinstance(token, str) else repr(token)
                 advice = (
                     "give strings, not empty, without tabs, line ends, NUL, needless spaces, halves of surrogate pairs"
                 )
-                problem = f"{given} is no symbol; {advice}"
+                problem = f"{shown} is no symbol; {advice}"
                 raise CorpusError(IN_MEMORY, number, problem)
         none = (MISSING,) * len(symbol)
         record = SentenceRecord(

@@ -86,12 +86,12 @@ def blocks(path: str) -> Iterator[bytes]:
     """
     with _told(path), _opened(path) as file:
         file.is_read = True
-        found = hashlib.sha256() if is_stream(path) else None
+        sha256 = hashlib.sha256() if is_stream(path) else None
         for block in _unpacked(path, file, _BLOCK):
-            if found is not None:
-                found.update(block)
+            if sha256 is not None:
+                sha256.update(block)
             yield block
-        file.digest = None if found is None else found.hexdigest()
+        file.digest = None if sha256 is None else sha256.hexdigest()
 
 
 def beginning(path: str) -> Generator[bytes, None, None]:
@@ -115,10 +115,10 @@ def digest(path: str) -> str:
     """
     if is_stream(path) and not is_unread(path):
         return str(_input(path).digest)
-    found = hashlib.sha256()
+    sha256 = hashlib.sha256()
     for block in blocks(path):
-        found.update(block)
-    return found.hexdigest()
+        sha256.update(block)
+    return sha256.hexdigest()
 
 
 def _unpacked(path: str, file: _Input, size: int) -> Iterator[bytes]:
@@ -156,8 +156,8 @@ def _input(path: str) -> _Input:
             buffer = getattr(file, "buffer", None)
             _inputs[file] = _Input(_Filled(lambda size: file.read(size).encode()) if buffer is None else buffer)
         return _inputs[sys.stdin]
-    found = Path(path).stat()
-    pipe = found.st_dev, found.st_ino
+    status = Path(path).stat()
+    pipe = status.st_dev, status.st_ino
     if pipe not in _pipes:
         descriptor = os.open(path, os.O_RDONLY)  # which stays open, so that no other pipe gets this number
         _pipes[pipe] = _Input(_Filled(partial(os.read, descriptor)))
@@ -174,8 +174,8 @@ class _Filled:
         """So many bytes, fewer only at the end."""
         while len(self._rest) < size and (more := self._read(size - len(self._rest))):
             self._rest += more
-        found, self._rest = self._rest[:size], self._rest[size:]
-        return found
+        block, self._rest = self._rest[:size], self._rest[size:]
+        return block
 
 
 @contextmanager

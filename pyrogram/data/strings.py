@@ -104,9 +104,9 @@ class _Pieces(dict[bytes, int]):
         self.table: list[str] = []
 
     def __missing__(self, piece: bytes) -> int:
-        found = self[piece] = len(self.table)
+        number = self[piece] = len(self.table)
         self.table.append(piece.decode())
-        return found
+        return number
 
 
 class Pieces:
@@ -169,10 +169,10 @@ class Names:
     @staticmethod
     def of(names: Sequence[str | None]) -> Names:
         """The column of a list."""
-        parts = [b"" if name is None else name.encode("utf-8", "surrogatepass") for name in names]
-        lengths = np.array([len(part) for part in parts], dtype=np.int64)
+        encoded = [b"" if name is None else name.encode("utf-8", "surrogatepass") for name in names]
+        lengths = np.array([len(part) for part in encoded], dtype=np.int64)
         given = np.array([name is not None for name in names], dtype=np.bool_)
-        return Names(np.frombuffer(b"".join(parts), np.uint8), offsets_of(lengths), given)
+        return Names(np.frombuffer(b"".join(encoded), np.uint8), offsets_of(lengths), given)
 
     def take(self, chosen: Ints) -> Names:
         """Some of them."""

@@ -88,7 +88,7 @@ def check_format(path: str, lines: Iterable[str]) -> None:
     text, again = itertools.tee(lines)
     kind = format_of_lines(text)
     if kind != "tags":
-        found = "this is CoNLL-U" if kind == "conllu" else "these are bracketed trees"
+        actual = "this is CoNLL-U" if kind == "conllu" else "these are bracketed trees"
         first = next(number for number, line in enumerate(again, 1) if line.strip())
         advice = "read it as that" if kind == "conllu" else "read them as that"
-        raise CorpusError(path, first, f"{found}, not tagged text; {advice}")
+        raise CorpusError(path, first, f"{actual}, not tagged text; {advice}")

@@ -117,19 +117,19 @@ class KnownWords:
     ):
         if max_rare < 0 or min_class < 1:
             raise ValueError(f"need max_rare >= 0 and min_class >= 1, not {max_rare} and {min_class}")
-        given = [list(forms) for forms in sentences]
-        counts = Counter(form for forms in given for form in forms)
+        training = [list(forms) for forms in sentences]
+        counts = Counter(form for forms in training for form in forms)
         self.signatures = signatures
         self.words = frozenset(form for form, count in counts.items() if count > max_rare)
         """The words that are known."""
-        found: Counter[str] = Counter()
-        for forms in given:
-            found.update(self._raw(form, i == 0) for i, form in enumerate(forms) if form not in self.words)
-        self.classes = frozenset(name for name, count in found.items() if count >= min_class or name == UNKNOWN)
+        tally: Counter[str] = Counter()
+        for forms in training:
+            tally.update(self._raw(form, i == 0) for i, form in enumerate(forms) if form not in self.words)
+        self.classes = frozenset(name for name, count in tally.items() if count >= min_class or name == UNKNOWN)
         """The classes that are told apart."""
-        merged = sum(count for name, count in found.items() if name not in self.classes)
+        merged = sum(count for name, count in tally.items() if name not in self.classes)
         # What the training part has no instance of must be a class that it has, or no sentence with it has a parse.
-        self.default = UNKNOWN if merged or UNKNOWN in found or not found else found.most_common(1)[0][0]
+        self.default = UNKNOWN if merged or UNKNOWN in tally or not tally else tally.most_common(1)[0][0]
         """The class of words whose signature is none of :attr:`classes`."""
 
     def _raw(self, form: str, first: bool) -> str:

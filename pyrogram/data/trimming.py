@@ -38,9 +38,9 @@ def without_punctuation(columns: Columns) -> Columns:
 
 
 def _hints(columns: Columns, kept: Bools) -> dict[int, tuple[Hints, ...]]:
-    found = {}
+    trimmed = {}
     for i, hints in columns.hints.items():
         tokens = slice(columns.offsets[i], columns.offsets[i + 1])
         # Of a sentence without any heads, no head is one that was left out.
-        found[i] = kept_hints(hints, columns.heads[tokens].tolist(), kept[tokens].tolist())
-    return found
+        trimmed[i] = kept_hints(hints, columns.heads[tokens].tolist(), kept[tokens].tolist())
+    return trimmed

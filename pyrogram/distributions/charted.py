@@ -125,7 +125,7 @@ class ChartDistribution(TorchDistribution):
         chosen = numbers.reshape(-1)[0] if sentence is None else numbers[sentence]
         if np.ndim(chosen):
             raise ValueError(f"a chart is of one sentence, and {sentence} are {np.size(chosen)}")
-        b, inputs = int(chosen), summed.given
+        b, inputs = int(chosen), summed.inputs
         tables = {name: w[min(b, len(w) - 1)].detach().exp() for name, w in inputs.weights.items()}
         return Chart(
             summed.recursion,
@@ -241,13 +241,13 @@ def _values(
 class Summed(NamedTuple):
     """What a distribution sums with.
 
-    :param given: of B sentences.
+    :param inputs: of B sentences.
     :param batch: their batch shape.
     :param symbols: names of symbols, by the name of their size.
     """
 
     recursion: Recursion
-    given: TensorInputs
+    inputs: TensorInputs
     batch: torch.Size
     symbols: Mapping[str, Sequence[str]]
 

@@ -180,13 +180,13 @@ class SubtypeDerivation(RowDerivation):
     # ------------------------------------------------------------------ values
 
     def _draw(self, batch: torch.Size, number: int) -> Tensor:
-        weights, rules, trees, own = self._on(batch)
-        nodes = chart.sample(weights, rules, trees, own, number)  # -1 of what has no derivation
+        weights, rules, trees, model = self._on(batch)
+        nodes = chart.sample(weights, rules, trees, model, number)  # -1 of what has no derivation
         return self._in_rows(nodes.T, trees, -1).movedim(-1, 0)
 
     def _best(self, k: int) -> tuple[Tensor, Tensor]:
-        weights, rules, trees, own = self._on(self._own_batch)
-        nodes, scores = chart.top_k(weights, rules, trees, own, k)
+        weights, rules, trees, model = self._on(self._own_batch)
+        nodes, scores = chart.top_k(weights, rules, trees, model, k)
         return scores, self._in_rows(nodes.T, trees, -1).movedim(-1, 0)
 
     def _listed(self, words: Tensor) -> Tensor:
@@ -216,9 +216,9 @@ def linked(
     """What charts take: W grammars ``(W, R)``, rules, the B linked trees of a batch, and the grammar of each."""
     grammars, L = log_weights.shape[:-1], words.shape[-1]
     trees = grammar.trees(words.long().expand(*batch, L).reshape(-1, L))
-    own = torch.arange(grammars.numel()).reshape(grammars).expand(batch).reshape(-1)
+    model = torch.arange(grammars.numel()).reshape(grammars).expand(batch).reshape(-1)
     flat = log_weights.reshape(grammars.numel(), log_weights.shape[-1])
-    return flat, grammar.rules, trees, np.ascontiguousarray(own.numpy())
+    return flat, grammar.rules, trees, np.ascontiguousarray(model.numpy())
 
 
 def _derivation(handle: int, validate: bool) -> Callable[..., SubtypeDerivation]:

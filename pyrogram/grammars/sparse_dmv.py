@@ -188,7 +188,7 @@ class SparseDMV(DMV):
         """
         table = flat.index_select(0, arcs.index.reshape(-1)).reshape(arcs.index.shape)
         n = arcs.words.shape[1] + 1
-        for more in (arcs.parts, None if bonus is None else bonus[arcs.sentences, :n, :n]):
+        for more in (arcs.logs, None if bonus is None else bonus[arcs.sentences, :n, :n]):
             if more is not None:
                 table = table + (more[..., None] if self.attachments.num_valences > 1 else more)
         weights = {"arc": table, "stop": stop}
@@ -308,7 +308,7 @@ class SparseDMV(DMV):
         None, if there are unseen pairs, which have factors besides their weights.
         """
         factors = numbers_of(sentences, lambda logs: {"arc": logs["arc_scores"]})
-        if factors is None or any(arcs.parts is not None for arcs in self._arcs.of(sentences.words)):
+        if factors is None or any(arcs.logs is not None for arcs in self._arcs.of(sentences.words)):
             return None
         V, table = self.num_tags, self.attachments
         program = chart.program(self.valence_attach, evidence=bool(factors), valences=self.num_valences).program

@@ -26,13 +26,13 @@ class Arcs:
     :param sentences: their numbers, shape ``(B,)``.
     :param words: shape ``(B, n)``.
     :param index: see :meth:`.Attachments.table`, shape ``(B, n+1, n+1[, S])``.
-    :param parts: as there, shape ``(B, n+1, n+1)``; None: all zero.
+    :param logs: as there, shape ``(B, n+1, n+1)``; None: all zero.
     """
 
     sentences: Tensor
     words: Tensor
     index: Tensor
-    parts: Tensor | None
+    logs: Tensor | None
 
 
 class SentenceArcs:
@@ -54,8 +54,8 @@ class SentenceArcs:
     def table(self, words: Tensor) -> tuple[Tensor, Tensor | None]:
         """Of sentences ``(*batch, n)``, see :meth:`.Attachments.table`."""
         if captured():
-            traced_index, traced_parts = operate(number_of(_table, handle_of(self)), [words])
-            return traced_index, traced_parts
+            traced_index, traced_logs = operate(number_of(_table, handle_of(self)), [words])
+            return traced_index, traced_logs
         index, logs = self.attachments.table(words.reshape(-1, words.shape[-1]).cpu().numpy())
         batch, device = words.shape[:-1], words.device
         events = torch.from_numpy(index).to(device).reshape(*batch, *index.shape[1:])

@@ -92,9 +92,9 @@ def count_once_roots(corpus: Corpus, strength: float = 2.0, *, without: Iterable
     :param without: tags that are no candidates, such as :func:`closed_tags`.
     :returns: nats of ``root`` ``(V,)``.
     """
-    found, gain = once_tags(corpus, without)
-    root = torch.tensor([strength if tag in found else 0.0 for tag in corpus.vocab], dtype=torch.get_default_dtype())
-    shown = f"{', '.join(found) or 'no tag'} ({100 * gain:.0f} % more sentences have one than by chance)"
+    chosen, gain = once_tags(corpus, without)
+    root = torch.tensor([strength if tag in chosen else 0.0 for tag in corpus.vocab], dtype=torch.get_default_dtype())
+    shown = f"{', '.join(chosen) or 'no tag'} ({100 * gain:.0f} % more sentences have one than by chance)"
     return Bias({"root": root}, told=(f"Roots gain {strength:g} nats if they are {shown}.",))
 
 
@@ -103,18 +103,18 @@ def once_tags(corpus: Corpus, without: Iterable[str] = ()) -> tuple[list[str], f
     short = corpus.filter(LONGEST_CLAUSE, 2)
     skipped = set(without)
     candidates = [tag for tag in corpus.vocab if tag not in skipped]
-    found: list[str] = []
+    chosen: list[str] = []
     best = 0.0
     least = max(GAIN, 0.5 / math.sqrt(max(1, len(short))))
     while candidates and len(short):
-        gains = {tag: _beyond_chance(short, [*found, tag]) for tag in candidates}
+        gains = {tag: _beyond_chance(short, [*chosen, tag]) for tag in candidates}
         tag = max(candidates, key=lambda tag: gains[tag])
         if gains[tag] <= best + least:
             break
         best = gains[tag]
-        found.append(tag)
+        chosen.append(tag)
         candidates.remove(tag)
-    return found, best
+    return chosen, best
 
 
 def _beyond_chance(corpus: Corpus, tags: list[str]) -> float:
@@ -170,4 +170,4 @@ def _segments(corpus: Corpus) -> Iterator[tuple[int, ...]]:
     """The tags of all segments between punctuation."""
     for words, numbers in zip(corpus.words.tolist(), corpus.segments.tolist(), strict=True):
         for number in range(max(numbers) + 1):
-            yield tuple(word for word, own in zip(words, numbers, strict=True) if own == number)
+            yield tuple(word for word, segment in zip(words, numbers, strict=True) if segment == number)

@@ -112,12 +112,12 @@ class Sources:
                 raise ValueError(f"treebank {name!r} has no heads; give one whose trees are known")
             if not len(corpus):
                 raise ValueError(f"treebank {name!r} has no sentence; give one that has, or leave it out")
-            own = torch.tensor([number.get(tag, other) for tag in corpus.vocab.symbols] + [-1])
+            tag_of = torch.tensor([number.get(tag, other) for tag in corpus.vocab.symbols] + [-1])
             totals = {block: torch.zeros(shape.shape) for block, shape in grammar.blocks.items()}
             for some in corpus.lengths.argsort().split(200):  # of about the same length, for tables grow as its square
                 n = int(corpus.lengths[some].max())
-                for block, found in grammar.counts(own[corpus.words[some, :n]], corpus.heads[some, :n]).items():
-                    totals[block] += found.sum(0)
+                for block, table in grammar.counts(tag_of[corpus.words[some, :n]], corpus.heads[some, :n]).items():
+                    totals[block] += table.sum(0)
             rows.append(totals)
         counts = {block: torch.stack([row[block] for row in rows]) for block in grammar.blocks}
         return cls(tags, tuple(treebanks), tuple((licences or {}).get(name, "") for name in treebanks), counts)
@@ -208,11 +208,11 @@ class Sources:
         :param back_off: how many events of all sources together every multinomial is given; these in turn are given one
             event, spread evenly.
         """
-        found = {}
+        weights = {}
         for name, block in self.grammar.blocks.items():
             pooled = block.normalize(self.counts[name].sum(0) + 1 / block.shape[-1])
-            found[name] = block.normalize(self.counts[name] + back_off * pooled)
-        return found
+            weights[name] = block.normalize(self.counts[name] + back_off * pooled)
+        return weights
 
     def log_likelihood(self, words: Tensor) -> Tensor:
         """log p(words) / number of words under the grammar of each source, in nats, shape ``(K,)``; trees summed out.
@@ -242,18 +242,18 @@ class Sources:
         _check_sizes(temperature=temperature, alpha=alpha)
         prior = torch.softmax(temperature * self.log_likelihood(words), 0)
         weights, grammar, V = self.weights(), self.grammar, len(self.tags)
-        found = Shares(prior, prior.expand(V, 2, len(self)))
+        shares = Shares(prior, prior.expand(V, 2, len(self)))
         for _ in range(num_steps):
-            mean = found.mean(weights)
+            mean = shares.mean(weights)
             _, counts = grammar.expected_counts({name: safe_log(w) for name, w in mean.items()}, words)
             # of each event the share that source k had in it: pi_k w_kv / sum over k, times its expected count
             ratio = {name: counts[name] / mean[name].clamp_min(1e-300) for name in counts}
-            root = found.root * torch.einsum("c,kc->k", ratio["root"], weights["root"])
+            root = shares.root * torch.einsum("c,kc->k", ratio["root"], weights["root"])
             heads = torch.einsum("hdc,khdc->hdk", ratio["attach"], weights["attach"])
-            heads = found.heads * (heads + torch.einsum("hdvs,khdvs->hdk", ratio["stop"], weights["stop"]))
+            heads = shares.heads * (heads + torch.einsum("hdvs,khdvs->hdk", ratio["stop"], weights["stop"]))
             root, heads = root + alpha * prior, heads + alpha * prior
-            found = Shares(root / root.sum(), heads / heads.sum(-1, keepdim=True))
-        return found
+            shares = Shares(root / root.sum(), heads / heads.sum(-1, keepdim=True))
+        return shares
 
     def concentration(
         self, words: Tensor, *, strength: float = 1000.0, shares: Shares | None = None, floor: float = 0.1
@@ -280,14 +280,14 @@ class Sources:
         :param back_off: as in :meth:`weights`.
         :param floor: variance that is added to every coordinate.
         """
-        found = {}
+        gaussians = {}
         for name, w in self.weights(back_off).items():
             eta = w.log() - w.log().mean(-1, keepdim=True)
             loc = eta.mean(0)
             away = (eta - loc).movedim(0, -1)
             Sigma = away @ away.mT / max(len(self) - 1, 1) + floor * torch.eye(w.shape[-1], dtype=w.dtype)
-            found[name] = Gaussian(loc, Sigma)
-        return found
+            gaussians[name] = Gaussian(loc, Sigma)
+        return gaussians
 
     def table(self, shares: Shares) -> tuple[list[str], Tensor]:
         """What :func:`.plot_shares` draws: names of multinomials, and their shares of the sources, ``(1 + 2 V, K)``."""
@@ -318,4 +318,4 @@ def read_treebanks(paths: Iterable[str | Path]) -> dict[str, Corpus]:
     for path in map(Path, paths):
         name = path.name.split("-ud-")[0].removesuffix(".gz").removesuffix(".conllup").removesuffix(".conllu")
         by_name.setdefault(name, []).append(path)
-    return {name: Corpus.from_conllu(own, tags="upos", heads="required") for name, own in sorted(by_name.items())}
+    return {name: Corpus.from_conllu(group, tags="upos", heads="required") for name, group in sorted(by_name.items())}

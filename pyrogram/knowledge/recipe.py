@@ -67,9 +67,9 @@ def assumptions(
                     f"({TOO_FEW_WORDS} are needed).",
                 )
             )
-        found = closed_classes(corpus, valence_attach=valence_attach)
-        found = found + count_once_roots(corpus, without=closed_tags(corpus))
-        return found if heads == "function" else found + reducibility(corpus, valence_attach=valence_attach)
+        bias = closed_classes(corpus, valence_attach=valence_attach)
+        bias = bias + count_once_roots(corpus, without=closed_tags(corpus))
+        return bias if heads == "function" else bias + reducibility(corpus, valence_attach=valence_attach)
     rules = universal_rules(corpus.vocab, heads, valence_attach=valence_attach)
     return rules + function_words_are_leaves(corpus.vocab, heads, valence_attach=valence_attach)
 
@@ -139,11 +139,11 @@ class Induced:
         :raises ValueError: for another vocabulary.
         """
         n = corpus.words.shape[1]
-        found = self.weights["root"].new_zeros(len(corpus), n + 1, n + 1)
+        marginals = self.weights["root"].new_zeros(len(corpus), n + 1, n + 1)
         for chunk, trees in self._trees(corpus):
-            own = trees.event_shape[0] + 1
-            found[chunk, :own, :own] = trees.marginals()
-        return found
+            size = trees.event_shape[0] + 1
+            marginals[chunk, :size, :size] = trees.marginals()
+        return marginals
 
     def _trees(self, corpus: Corpus) -> Iterator[tuple[Tensor, ProjectiveDependencyTree]]:
         """Numbers of sentences of like lengths, and the distribution of their trees."""

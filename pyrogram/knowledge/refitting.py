@@ -49,7 +49,7 @@ def refit_induced(
     """
     part = short_sentences(corpus, max_length)
     assumed = replace(induced.assumed, events=_events(induced.assumed.events, induced.grammar, grammar))
-    found = refit(
+    refitted = refit(
         grammar,
         part.words,
         induced.parse(part),
@@ -57,7 +57,7 @@ def refit_induced(
         concentration=concentration,
         num_steps=num_steps,
     )
-    return Induced(grammar, found.weights, assumed, found.loop, corpus.vocab)
+    return Induced(grammar, refitted.weights, assumed, refitted.loop, corpus.vocab)
 
 
 @dataclass(frozen=True)
@@ -79,10 +79,10 @@ class WordParser:
         :param corpus: sentences of the same vocabulary, read as those that it has learnt from.
         :raises ValueError: if one of the two has punctuation and the other is without.
         """
-        own = LexicalCorpus.from_corpus(corpus, like=self.train)
-        assert own.tags is not None
+        lexical = LexicalCorpus.from_corpus(corpus, like=self.train)
+        assert lexical.tags is not None
         scores = segments(corpus, self.punctuation).parts["arc_scores"] if self.punctuation else None
-        return self.parser.parse(own.tags, own.words, own.cases, ["mbr"], arc_scores=scores).heads["mbr"]
+        return self.parser.parse(lexical.tags, lexical.words, lexical.cases, ["mbr"], arc_scores=scores).heads["mbr"]
 
 
 def refit_words(

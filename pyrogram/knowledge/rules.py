@@ -121,9 +121,9 @@ def _check_heads(heads: str) -> None:
 
 def leaves(vocab: Vocabulary, tags: Iterable[str], strength: float, name: str, valence_attach: bool) -> Bias:
     """An arc from any of some tags costs ``strength`` nats."""
-    own = sorted(tags)
-    cost = torch.tensor([[-strength if symbol in own else 0.0] for symbol in vocab], dtype=torch.get_default_dtype())
-    told = f"{name} have no dependents ({strength:g} nats for each): {', '.join(own) or 'there are none'}."
+    tags = sorted(tags)
+    cost = torch.tensor([[-strength if symbol in tags else 0.0] for symbol in vocab], dtype=torch.get_default_dtype())
+    told = f"{name} have no dependents ({strength:g} nats for each): {', '.join(tags) or 'there are none'}."
     return Bias({"attach": of_attach(cost, valence_attach)}, told=(told,))
 
 
@@ -139,9 +139,9 @@ def universal_tags(vocab: Vocabulary) -> list[str]:
     """
     # Some names, SYM among them, are in both alphabets: the one that knows more of the symbols is meant.
     known = max((_UNIVERSAL, _PENN), key=lambda names: sum(symbol in names for symbol in vocab))
-    found = [known.get(symbol, "X") for symbol in vocab]
-    if any(tag != "X" for tag in found):
-        return found
+    universal = [known.get(symbol, "X") for symbol in vocab]
+    if any(tag != "X" for tag in universal):
+        return universal
     shown = ", ".join(vocab.symbols[:5])
     raise ValueError(
         f"vocab must have universal or Penn tags, which rules are about, not {shown}; use discovered biases."

@@ -38,8 +38,8 @@ def self_train(scorer: ArcScorer, text: Examples, *, rate: float = 0.05, seed: i
     :param text: sentences of the language that is to be parsed; trees in it are not looked at.
     :param rate: see :meth:`.ArcScorer.fitted`.
     """
-    own = scorer.fitted({"own": text.with_heads(scorer.parse(text))}, rate=rate, seed=seed, progress=False)
-    return ArcScorer(own.num_bits, own.weights.detach(), scorer.treebanks, own.squares)
+    trained = scorer.fitted({"own": text.with_heads(scorer.parse(text))}, rate=rate, seed=seed, progress=False)
+    return ArcScorer(trained.num_bits, trained.weights.detach(), scorer.treebanks, trained.squares)
 
 
 @dataclass(frozen=True)
@@ -124,11 +124,11 @@ def _drawn_on(grammar: Induced, sources: Sources, words: Tensor) -> dict[str, fl
     """The share of each language in the grammar, the greatest first; heads weigh as their events in the text."""
     log_weights = {name: safe_log(w) for name, w in grammar.weights.items()}
     _, counts = grammar.grammar.expected_counts(log_weights, words)
-    found = dict.fromkeys(sources.languages, 0.0)
+    by_language = dict.fromkeys(sources.languages, 0.0)
     shares = sources.drawn_on(sources.shares(words), counts).tolist()
     for language, share in zip(sources.languages, shares, strict=True):
-        found[language] += share
-    return dict(sorted(found.items(), key=lambda item: -item[1]))
+        by_language[language] += share
+    return dict(sorted(by_language.items(), key=lambda item: -item[1]))
 
 
 def _shown(drawn_on: Mapping[str, float]) -> str:

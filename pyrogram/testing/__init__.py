@@ -60,13 +60,13 @@ def __dir__() -> list[str]:
 
 def _checks(*modules: Any) -> dict[str, Callable[[Any], None]]:
     """The functions check_... of modules, by the rest of their names."""
-    found: dict[str, Callable[[Any], None]] = {}
+    checks: dict[str, Callable[[Any], None]] = {}
     for module in modules:
         for name, check in vars(module).items():
             if name.startswith("check_") and check.__module__ == module.__name__:
-                assert name not in found
-                found[name.removeprefix("check_")] = check
-    return found
+                assert name not in checks
+                checks[name.removeprefix("check_")] = check
+    return checks
 
 
 #: Checks of distributions over derivations of single sentences, by name: each takes a :class:`DistributionCase`.

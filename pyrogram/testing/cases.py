@@ -155,8 +155,8 @@ class GrammarCase:
         log_weights = {name: w.log() for name, w in self.weights().items()}
 
         def case(words: Tensor, singles: Sequence[DistributionCase] = ()) -> DistributionCase:
-            def make(given: Mapping[str, Tensor]) -> Any:
-                return self.grammar.derivation(None, words, log_weights=given)
+            def make(tables: Mapping[str, Tensor]) -> Any:
+                return self.grammar.derivation(None, words, log_weights=tables)
 
             # Of a grammar, which any sentence may have: events that are in none of these are read.
             read = {name: torch.ones_like(w, dtype=torch.bool) for name, w in log_weights.items()}

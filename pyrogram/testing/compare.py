@@ -71,8 +71,8 @@ def frequencies(draws: Tensor, support: Tensor) -> tuple[Tensor, int]:
     """How often each row of ``support`` ``(T, *event)`` is among ``draws`` ``(S, *event)``; how many draws are none."""
     rows, where = torch.cat([support.long().flatten(1), draws.long().flatten(1)]).unique(dim=0, return_inverse=True)
     counts = torch.bincount(where[len(support) :], minlength=len(rows))
-    own = counts[where[: len(support)]]
-    return own, len(draws) - int(own.sum())
+    of_support = counts[where[: len(support)]]
+    return of_support, len(draws) - int(of_support.sum())
 
 
 def follows(draws: Tensor, support: Tensor, probabilities: Tensor, what: str) -> None:

@@ -89,10 +89,10 @@ def _check_derivatives(case: DistributionCase, result: Callable[[Any], Tensor], 
     finite = {name: w.isfinite() for name, w in case.log_weights.items()}
     inputs = tuple(w[finite[name]].clone().requires_grad_() for name, w in case.weights().items())
 
-    def function(*given: Tensor) -> Tensor:
+    def function(*leaves: Tensor) -> Tensor:
         weights = {
             name: w.masked_scatter(finite[name], g)
-            for (name, w), g in zip(case.log_weights.items(), given, strict=True)
+            for (name, w), g in zip(case.log_weights.items(), leaves, strict=True)
         }
         return result(case.make(weights))
 

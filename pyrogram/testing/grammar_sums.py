@@ -41,10 +41,10 @@ def check_log_prob(case: GrammarCase) -> None:
     for factor in (1.0, 3.0):
         weights = {name: factor * w for name, w in case.weights().items()}
         sentence = Sentence(case.grammar, weights, normalized=factor == 1)
-        found = sentence.log_prob(case.words)
+        log_prob = sentence.log_prob(case.words)
         for b, words in enumerate(case.sentences()):
             log_z, _ = _enumerated(case, weights, words)
-            close(found[b], log_z, f"log_prob of {words.tolist()}")
+            close(log_prob[b], log_z, f"log_prob of {words.tolist()}")
             close(sentence.log_prob(words), log_z, f"log_prob of {words.tolist()} alone")
 
 
@@ -55,8 +55,8 @@ def check_log_weights(case: GrammarCase) -> None:
     words = case.words[:2]
     by_log, by_weight = Sentence(case.grammar, log_weights=log_weights), Sentence(case.grammar, weights)
     close(by_log.log_prob(words), by_weight.log_prob(words), "log_prob with log_weights=")
-    given = case.grammar.derivation(None, words, log_weights=log_weights)
-    close(case.grammar.derivation(weights, words).log_partition, given.log_partition, "derivation(weights)")
+    derivation = case.grammar.derivation(None, words, log_weights=log_weights)
+    close(case.grammar.derivation(weights, words).log_partition, derivation.log_partition, "derivation(weights)")
 
 
 def check_padding(case: GrammarCase) -> None:
@@ -106,31 +106,31 @@ def check_derivation(case: GrammarCase) -> None:
             close(_score(posterior.counts(values), weights), joint, f"counts of {words.tolist()} times log weights")
             counts = getattr(case.grammar, "counts", None)
             if counts is not None:
-                own = counts(words.expand(len(values), -1), values)
-                close(own, posterior.counts(values), "grammar.counts(words, derivation)")
+                by_grammar = counts(words.expand(len(values), -1), values)
+                close(by_grammar, posterior.counts(values), "grammar.counts(words, derivation)")
 
 
 def check_batched_weights(case: GrammarCase) -> None:
     """One grammar per sentence is a loop over grammars; batches of weights and words broadcast."""
     N = len(case.words)
     weights = case.weights((N,))
-    own = [{name: w[b] for name, w in weights.items()} for b in range(N)]
-    looped = torch.stack([Sentence(case.grammar, own[b]).log_prob(case.words[b]) for b in range(N)])
+    each = [{name: w[b] for name, w in weights.items()} for b in range(N)]
+    looped = torch.stack([Sentence(case.grammar, each[b]).log_prob(case.words[b]) for b in range(N)])
     d = Sentence(case.grammar, weights)
     require(tuple(d.batch_shape) == (N,), f"batch_shape is {tuple(d.batch_shape)}, not {(N,)}")
     close(d.log_prob(case.words), looped, "log_prob with one grammar per sentence")
     posterior: Any = d.derivation(case.words)
     close(posterior.log_partition, looped, "derivation with one grammar per sentence")
     for b in range(N):
-        single: Any = case.grammar.derivation(own[b], case.words[b])
+        single: Any = case.grammar.derivation(each[b], case.words[b])
         counts = {name: c[b] for name, c in posterior.expected_counts().items()}
         close(counts, single.expected_counts(), "expected_counts with one grammar per sentence")
     crossed = Sentence(case.grammar, {name: w[:, None] for name, w in weights.items()}).log_prob(case.words)
-    rows = torch.stack([Sentence(case.grammar, own[b]).log_prob(case.words) for b in range(N)])
+    rows = torch.stack([Sentence(case.grammar, each[b]).log_prob(case.words) for b in range(N)])
     close(crossed, rows, "log_prob of every sentence under every grammar")
     one = next(iter(weights))
     mixed = {name: w if name == one else w[0] for name, w in weights.items()}
-    by_hand = [Sentence(case.grammar, {**own[0], one: own[b][one]}).log_prob(case.words[b]) for b in range(N)]
+    by_hand = [Sentence(case.grammar, {**each[0], one: each[b][one]}).log_prob(case.words[b]) for b in range(N)]
     close(Sentence(case.grammar, mixed).log_prob(case.words), torch.stack(by_hand), "only one block with a batch")
 
 
@@ -153,27 +153,27 @@ def check_rows(case: GrammarCase) -> None:
 
     def compare(log_weights: Weights, wanted: Tensor | None, log_z: Tensor, counts: Mapping[str, Tensor]) -> None:
         before = {name: t.clone() for name, t in log_weights.items()}
-        found, found_counts = rows.expected_counts(log_weights, wanted)
+        actual, actual_counts = rows.expected_counts(log_weights, wanted)
         close(log_weights, before, "log_weights after expected_counts of rows", atol=0.0, rtol=0.0)
-        require(not any(c.requires_grad for c in found_counts.values()), "expected_counts of rows keeps a graph")
-        close(found, log_z, "log Z of rows")
+        require(not any(c.requires_grad for c in actual_counts.values()), "expected_counts of rows keeps a graph")
+        close(actual, log_z, "log Z of rows")
         for name, c in counts.items():
-            has_shape(found_counts[name], tuple(log_weights[name].shape), f"the counts of the rows of {name!r}")
+            has_shape(actual_counts[name], tuple(log_weights[name].shape), f"the counts of the rows of {name!r}")
             place = rows.sentence[name], rows.multinomial[name]
-            dense = torch.zeros_like(c).reshape(N, -1, c.shape[-1]).index_put(place, found_counts[name])
+            dense = torch.zeros_like(c).reshape(N, -1, c.shape[-1]).index_put(place, actual_counts[name])
             close(dense.reshape(c.shape), c, f"counts of the rows of {name!r}")
 
     compare(tables, None, expected_log_z, expected)
     some = torch.arange(1, N, 2)
     mask = torch.zeros(N, dtype=torch.float64).index_fill(0, some, 1.0)
-    own = {name: c * mask.reshape(-1, *(1 for _ in c.shape[1:])) for name, c in expected.items()}
-    compare(tables, some, expected_log_z * mask, own)
+    kept = {name: c * mask.reshape(-1, *(1 for _ in c.shape[1:])) for name, c in expected.items()}
+    compare(tables, some, expected_log_z * mask, kept)
     compare(tables, some[:0], torch.zeros(N, dtype=torch.float64), {name: 0 * c for name, c in expected.items()})
     # The first sentence becomes impossible, which spoils no other.
     without = {n: t.masked_fill((rows.sentence[n] == 0)[:, None], -torch.inf) for n, t in tables.items()}
     rest = torch.arange(N) > 0
-    own = {name: c * rest.reshape(-1, *(1 for _ in c.shape[1:])) for name, c in expected.items()}
-    compare(without, None, torch.where(rest, expected_log_z, -torch.inf), own)
+    kept = {name: c * rest.reshape(-1, *(1 for _ in c.shape[1:])) for name, c in expected.items()}
+    compare(without, None, torch.where(rest, expected_log_z, -torch.inf), kept)
 
 
 def check_zero_weights(case: GrammarCase) -> None:
@@ -184,10 +184,10 @@ def check_zero_weights(case: GrammarCase) -> None:
         truth = [_enumerated(case, weights, words) for words in case.sentences()]
         expected = torch.stack([log_z for log_z, _ in truth])
         leaves = {name: w.clone().requires_grad_() for name, w in weights.items()}
-        found = Sentence(case.grammar, leaves, normalized=False).log_prob(case.words)
-        close(found, expected, "log_prob with weights of zero")
+        log_prob = Sentence(case.grammar, leaves, normalized=False).log_prob(case.words)
+        close(log_prob, expected, "log_prob with weights of zero")
         summed = {name: torch.stack([counts[name] for _, counts in truth]).sum(0) for name in weights}
-        gradients = torch.autograd.grad(found.sum(), list(leaves.values()))
+        gradients = torch.autograd.grad(log_prob.sum(), list(leaves.values()))
         for (name, w), gradient in zip(weights.items(), gradients, strict=True):
             require(gradient.isfinite().all(), f"the gradient in {name!r} is not finite if weights are zero")
             close(w * gradient, summed[name], f"weights times gradient in {name!r}, with weights of zero")
@@ -202,10 +202,10 @@ def check_impossible_sentences(case: GrammarCase) -> None:
     for w in weights.values():
         w[0] = 0
     leaves = {name: w.requires_grad_() for name, w in weights.items()}
-    found = Sentence(case.grammar, leaves, normalized=False).log_prob(case.words)
-    require(found[0] == -torch.inf, f"log_prob is {float(found[0].detach())} though all weights are zero")
-    require(found[1:].isfinite().all(), "an impossible sentence spoils the others of its batch")
-    gradients = dict(zip(leaves, torch.autograd.grad(found.sum(), list(leaves.values())), strict=True))
+    log_prob = Sentence(case.grammar, leaves, normalized=False).log_prob(case.words)
+    require(log_prob[0] == -torch.inf, f"log_prob is {float(log_prob[0].detach())} though all weights are zero")
+    require(log_prob[1:].isfinite().all(), "an impossible sentence spoils the others of its batch")
+    gradients = dict(zip(leaves, torch.autograd.grad(log_prob.sum(), list(leaves.values())), strict=True))
     for name, gradient in gradients.items():
         require((gradient[0] == 0).all(), f"an impossible sentence has a gradient in {name!r}")
         require(gradient.isfinite().all(), f"the gradient in {name!r} is not finite")
@@ -220,10 +220,10 @@ def check_derivatives(case: GrammarCase) -> None:
     weights = case.weights()
     inputs = tuple(w.requires_grad_() for w in weights.values())
 
-    def log_prob(*given: Tensor) -> Tensor:
-        sentence = Sentence(case.grammar, dict(zip(weights, given, strict=True)), validate_args=False)
-        found: Tensor = sentence.log_prob(case.words)
-        return found
+    def log_prob(*leaves: Tensor) -> Tensor:
+        sentence = Sentence(case.grammar, dict(zip(weights, leaves, strict=True)), validate_args=False)
+        result: Tensor = sentence.log_prob(case.words)
+        return result
 
     differences(log_prob, inputs)
 

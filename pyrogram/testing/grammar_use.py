@@ -55,8 +55,8 @@ def check_draws(case: GrammarCase) -> None:
     with seeded():
         batch_draws = Sentence(case.grammar, batch, max_length=case.longest).sample((1000,))
     for b in range(2):
-        own = Sentence(case.grammar, {name: w[b] for name, w in batch.items()})
-        follows(batch_draws[:, b], support, own.log_prob(support).softmax(0), f"sample() of grammar {b} of a batch")
+        one = Sentence(case.grammar, {name: w[b] for name, w in batch.items()})
+        follows(batch_draws[:, b], support, one.log_prob(support).softmax(0), f"sample() of grammar {b} of a batch")
 
 
 def check_draws_of_any_length(case: GrammarCase) -> None:
@@ -123,8 +123,8 @@ def check_plates(case: GrammarCase) -> None:
 
     total = Sentence(case.grammar, weights).log_prob(words).sum()
     close(poutine.trace(model).get_trace().log_prob_sum(), total, "log_prob_sum in a plate")
-    parts = [poutine.trace(model).get_trace(torch.tensor([b])).log_prob_sum() for b in range(N)]
-    close(torch.stack([torch.as_tensor(p) for p in parts]).mean(), total, "the mean of log_prob_sum of minibatches")
+    log_probs = [poutine.trace(model).get_trace(torch.tensor([b])).log_prob_sum() for b in range(N)]
+    close(torch.stack([torch.as_tensor(p) for p in log_probs]).mean(), total, "the mean of log_prob_sum of minibatches")
 
 
 def check_initial_weights(case: GrammarCase) -> None:

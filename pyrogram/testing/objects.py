@@ -21,7 +21,7 @@ def results(d: Any, case: DistributionCase, value: Tensor | None = None) -> dict
     """Everything a distribution can compute, by name; of a value, or of its own draws."""
     with seeded():
         value = d.sample((4,)) if value is None else value
-    found = {
+    by_name = {
         "log_partition": d.log_partition,
         "log_prob": d.log_prob(value),
         "entropy": d.entropy(),
@@ -29,11 +29,11 @@ def results(d: Any, case: DistributionCase, value: Tensor | None = None) -> dict
         "sample": value,
         "top_k": d.top_k(2)[1],
     }
-    found |= {f"expected_counts()[{name!r}]": c for name, c in d.expected_counts().items()}
-    found |= {f"counts()[{name!r}]": c for name, c in d.counts(value).items()}
+    by_name |= {f"expected_counts()[{name!r}]": c for name, c in d.expected_counts().items()}
+    by_name |= {f"counts()[{name!r}]": c for name, c in d.counts(value).items()}
     if case.parts is not None:
-        found |= {"marginals": d.marginals(), "mbr": d.mbr()}
-    return {name: result.detach().clone() for name, result in found.items()}
+        by_name |= {"marginals": d.marginals(), "mbr": d.mbr()}
+    return {name: result.detach().clone() for name, result in by_name.items()}
 
 
 def check_pickle(case: DistributionCase) -> None:
@@ -58,9 +58,9 @@ def _check_copies(case: DistributionCase, duplicate: Any, what: str) -> None:
     results(original, case)
     original.log_partition, original.entropy()  # with a graph, unlike the above
     twin = duplicate(original)
-    own = [v for v in _held(twin) if v.requires_grad]
-    require(own, f"the parameters need no gradient any more after {what}")
-    gradients = torch.autograd.grad(twin.log_partition.sum(), own)
+    held = [v for v in _held(twin) if v.requires_grad]
+    require(held, f"the parameters need no gradient any more after {what}")
+    gradients = torch.autograd.grad(twin.log_partition.sum(), held)
     totals = torch.stack([g.sum() for g in gradients]).sum()
     expected = torch.stack([c.sum() for c in original.expected_counts().values()]).sum()
     close(totals, expected, f"gradient of log_partition after {what}")
@@ -71,8 +71,8 @@ def check_dtype(case: DistributionCase) -> None:
     exact = results(case.at(), case)
     for dtype, default in ((torch.float32, torch.float64), (torch.float64, torch.float32)):
         with _default_dtype(default):
-            found = results(case.at(dtype=dtype), case)
-        for what, result in found.items():
+            actual = results(case.at(dtype=dtype), case)
+        for what, result in actual.items():
             if what in ("sample", "argmax", "mbr"):
                 require(not result.is_floating_point(), f"{what} of {dtype} is {result.dtype}")
                 continue
@@ -135,7 +135,7 @@ def _held(thing: Any) -> list[Tensor]:
     """The tensors among an object's attributes, and in the dictionaries among these."""
     values = thing.values() if isinstance(thing, dict) else vars(thing).values()
     nested = [_held(v) for v in values if isinstance(v, dict)]
-    return [v for v in values if isinstance(v, Tensor)] + [v for found in nested for v in found]
+    return [v for v in values if isinstance(v, Tensor)] + [v for tensors in nested for v in tensors]
 
 
 @contextmanager

@@ -20,14 +20,14 @@ from .compare import close, require
 def check_padded_sums(case: DistributionCase) -> None:
     """log Z, entropy, marginals, expected counts and KL of each sentence of the batch; nothing in the padding."""
     d, q = case.at(), case.at(seed=1)
-    for b, (own, other) in enumerate(zip(_singles(case), _singles(case, seed=1), strict=True)):
-        close(d.log_partition[b], own.log_partition, f"log_partition of sentence {b}")
-        close(d.entropy()[b], own.entropy(), f"entropy() of sentence {b}")
-        close(kl_divergence(d, q)[b], kl_divergence(own, other), f"kl_divergence of sentence {b}")
-        for name, expected in own.expected_counts().items():
+    for b, (single, other) in enumerate(zip(_singles(case), _singles(case, seed=1), strict=True)):
+        close(d.log_partition[b], single.log_partition, f"log_partition of sentence {b}")
+        close(d.entropy()[b], single.entropy(), f"entropy() of sentence {b}")
+        close(kl_divergence(d, q)[b], kl_divergence(single, other), f"kl_divergence of sentence {b}")
+        for name, expected in single.expected_counts().items():
             _close_in_corner(d.expected_counts()[name][b], expected, f"expected_counts()[{name!r}] of sentence {b}")
         if case.parts is not None:
-            _close_in_corner(d.marginals()[b], own.marginals(), f"marginals() of sentence {b}")
+            _close_in_corner(d.marginals()[b], single.marginals(), f"marginals() of sentence {b}")
 
 
 def check_padded_values(case: DistributionCase) -> None:
@@ -75,16 +75,16 @@ def check_padded_draws(case: DistributionCase) -> None:
         cut = draws[:, b][corner]
         outside = (draws[:, b] != -1).sum() - (cut != -1).sum()
         require(outside == 0, f"sample() puts something into the padding of sentence {b}")
-        own = single.support.check(cut)
-        require(own.all(), f"sample() of sentence {b} gives what is none of its derivations")
+        is_derivation = single.support.check(cut)
+        require(is_derivation.all(), f"sample() of sentence {b} gives what is none of its derivations")
 
 
 def check_padded_gradients(case: DistributionCase) -> None:
     """Gradients are those of the sentences, exactly 0 in the padding, and second derivatives are not NaN."""
     weights = {name: w.requires_grad_() for name, w in case.weights().items()}
-    own = [{name: w.requires_grad_() for name, w in single.items()} for single in _single_weights(case)]
+    leaves = [{name: w.requires_grad_() for name, w in single.items()} for single in _single_weights(case)]
     batch = case.make(weights)
-    singles = [case.singles[b].make(own[b]) for b in range(len(own))]
+    singles = [case.singles[b].make(leaves[b]) for b in range(len(leaves))]
     for what in ("log_partition", "entropy"):
         total = batch.log_partition.sum() if what == "log_partition" else batch.entropy().sum()
         gradients = torch.autograd.grad(total, list(weights.values()), create_graph=True)
@@ -97,7 +97,7 @@ def check_padded_gradients(case: DistributionCase) -> None:
             require(not second.isnan().any(), f"a second derivative of {what} in {name!r} is NaN")
         for b, single in enumerate(singles):
             value = single.log_partition if what == "log_partition" else single.entropy()
-            expected = torch.autograd.grad(value.sum(), list(own[b].values()), retain_graph=True)
+            expected = torch.autograd.grad(value.sum(), list(leaves[b].values()), retain_graph=True)
             if has_own_weights(case):
                 for name, gradient, truth in zip(weights, gradients, expected, strict=True):
                     _close_in_corner(gradient[b], truth, f"gradient of {what} in {name!r} of sentence {b}")
@@ -133,8 +133,8 @@ def _single_weights(case: DistributionCase, seed: int = 0) -> list[Weights]:
     weights = case.weights(seed=seed)
     cut = []
     for b, single in enumerate(case.singles):
-        own = {name: w[b] if has_own_weights(case) else w for name, w in weights.items()}
-        cut.append({name: own[name][_corner(w)].clone() for name, w in single.log_weights.items()})
+        of_sentence = {name: w[b] if has_own_weights(case) else w for name, w in weights.items()}
+        cut.append({name: of_sentence[name][_corner(w)].clone() for name, w in single.log_weights.items()})
     return cut
 
 
@@ -155,5 +155,5 @@ def _close_in_corner(actual: Tensor, expected: Tensor, what: str) -> None:
 
 
 def _pad(value: Tensor, event_shape: tuple[int, ...]) -> Tensor:
-    missing = [(0, size - own) for size, own in zip(event_shape, value.shape[-len(event_shape) :], strict=True)]
+    missing = [(0, size - length) for size, length in zip(event_shape, value.shape[-len(event_shape) :], strict=True)]
     return torch.nn.functional.pad(value, [x for pair in reversed(missing) for x in pair], value=-1)

@@ -157,9 +157,9 @@ def check_parallel_enumeration(case: DistributionCase) -> None:
         loss = TraceEnum_ELBO(max_plate_nesting=len(batch)).loss(model, lambda: None)
         expected = []
         for b in range(d.batch_shape.numel()):
-            own = {n: v.reshape(-1, *case.log_weights[n].shape)[b] for n, v in weights.items()}
-            truth = Enumeration(case, own)
-            expected.append((truth.log_probs + gain(case.make(own), truth.values)).logsumexp(0))
+            element = {n: v.reshape(-1, *case.log_weights[n].shape)[b] for n, v in weights.items()}
+            truth = Enumeration(case, element)
+            expected.append((truth.log_probs + gain(case.make(element), truth.values)).logsumexp(0))
         close(torch.as_tensor(-loss, dtype=torch.float64), torch.stack(expected).sum(), "TraceEnum_ELBO")
 
 

@@ -86,8 +86,8 @@ def check_kl_divergence(case: DistributionCase) -> None:
     """kl_divergence is registered, exact, 0 from a distribution to itself, and broadcasts."""
     p_elements, q_elements = list(elements(case)), list(elements(case, seed=1))
     for (pick, p_weights, p), (_, q_weights, q) in zip(p_elements, q_elements, strict=True):
-        own, other = Enumeration(case, p_weights), Enumeration(case, q_weights)
-        expected = weighted_sum(own.probs, own.log_probs - other.log_probs, 1)
+        truth, other = Enumeration(case, p_weights), Enumeration(case, q_weights)
+        expected = weighted_sum(truth.probs, truth.log_probs - other.log_probs, 1)
         close(pick(kl_divergence(p, q)), expected, "kl_divergence")
         close(pick(kl_divergence(p, p)), torch.zeros((), dtype=torch.float64), "kl_divergence to itself")
     p, q = case.at(), case.at((3,), seed=1)
@@ -118,10 +118,10 @@ def check_top_k(case: DistributionCase) -> None:
             log_probs = torch.stack([pick(p) for p in log_probs])
             expected = torch.cat([ranked[:possible], ranked.new_full((k,), -torch.inf)])[:k]
             close(log_probs, expected, f"log probabilities of top_k({k})")
-            found = min(k, possible)
-            close(single.log_prob(values[:found]), log_probs[:found], f"log_prob of the derivations of top_k({k})")
-            require(len(values[:found].unique(dim=0)) == found, f"top_k({k}) lists a derivation twice")
-            require((values[found:] == -1).all(), f"top_k({k}) lists more derivations than there are")
+            number = min(k, possible)
+            close(single.log_prob(values[:number]), log_probs[:number], f"log_prob of the derivations of top_k({k})")
+            require(len(values[:number].unique(dim=0)) == number, f"top_k({k}) lists a derivation twice")
+            require((values[number:] == -1).all(), f"top_k({k}) lists more derivations than there are")
 
 
 def check_mbr(case: DistributionCase) -> None:

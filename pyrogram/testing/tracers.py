@@ -74,10 +74,10 @@ def check_traced_draws(case: DistributionCase) -> None:
     traced = jit_trace(values, seen)
     with seeded():
         first, second = traced(*others), traced(*others)
-    for found in (first, second):
-        close(found[1], values(*others)[1], "argmax() in a traced program")
-        close(found[2], values(*others)[2], "top_k() in a traced program")
-        case.make(dict(zip(names, others, strict=True))).log_prob(found[0])  # which refuses what is no derivation
+    for results in (first, second):
+        close(results[1], values(*others)[1], "argmax() in a traced program")
+        close(results[2], values(*others)[2], "top_k() in a traced program")
+        case.make(dict(zip(names, others, strict=True))).log_prob(results[0])  # which refuses what is no derivation
     are_alike = len(first[0].unique(dim=0)) == 1
     require(are_alike or bool((first[0] != second[0]).any()), "sample() of a traced program is the same in each call")
 
@@ -115,12 +115,12 @@ def compiled(function: Function, inputs: Sequence[Tensor]) -> Any:
 def agrees(trace: Callable[..., Any], function: Function, seen: list[Tensor], others: list[Tensor]) -> None:
     """Programs that saw some inputs give the results, and the gradients, of other ones."""
     what = trace.__name__
-    for number, (found, expected) in enumerate(zip(trace(function, seen)(*others), function(*others), strict=True)):
-        close(found, expected, f"result {number} of {what}")
+    for number, (actual, expected) in enumerate(zip(trace(function, seen)(*others), function(*others), strict=True)):
+        close(actual, expected, f"result {number} of {what}")
     seen, others = ([x.clone().requires_grad_(x.is_floating_point()) for x in xs] for xs in (seen, others))
     program = trace(lambda *inputs: (_total(function, *inputs),), seen)
-    for found, expected in zip(_gradient(lambda *x: program(*x)[0], others), _of(function, others), strict=True):
-        close(found, expected, f"a gradient of {what}")
+    for actual, expected in zip(_gradient(lambda *x: program(*x)[0], others), _of(function, others), strict=True):
+        close(actual, expected, f"a gradient of {what}")
 
 
 def agrees_transformed(function: Function, seen: list[Tensor], others: list[Tensor]) -> None:
@@ -129,15 +129,15 @@ def agrees_transformed(function: Function, seen: list[Tensor], others: list[Tens
     places = tuple(range(1, len(others)))
     total = functools.partial(_total, function)
     expected, gradient = function(*others), _of(function, [first, *(w.clone().requires_grad_() for w in weights)])
-    for found, truth in zip(torch.func.grad(total, places)(*others), gradient, strict=True):
-        close(found, truth, "torch.func.grad")
+    for actual, truth in zip(torch.func.grad(total, places)(*others), gradient, strict=True):
+        close(actual, truth, "torch.func.grad")
     both = [torch.stack(pair) for pair in zip(seen[1:], weights, strict=True)]
     axes = (None, *[0] * len(weights))
-    for found, truth in zip(torch.func.vmap(function, axes)(first, *both), expected, strict=True):
-        close(found[1], truth, "torch.func.vmap")
+    for actual, truth in zip(torch.func.vmap(function, axes)(first, *both), expected, strict=True):
+        close(actual[1], truth, "torch.func.vmap")
     mapped = torch.func.vmap(torch.func.grad(total, places), axes)(first, *both)
-    for found, truth in zip(mapped, gradient, strict=True):
-        close(found[1], truth, "torch.func.vmap of a gradient")
+    for actual, truth in zip(mapped, gradient, strict=True):
+        close(actual[1], truth, "torch.func.vmap of a gradient")
 
     def first_result(w: Tensor) -> Tensor:
         return function(first, w, *weights[1:])[0].sum()
@@ -147,8 +147,8 @@ def agrees_transformed(function: Function, seen: list[Tensor], others: list[Tens
     close(torch.func.hessian(first_result)(weights[0]), hessian, "torch.func.hessian", atol=1e-8)
     leaves = [first, *(w.clone().requires_grad_() for w in weights)]
     again = _gradient(lambda *x: checkpoint(total, *x, use_reentrant=False), leaves)
-    for found, truth in zip(again, gradient, strict=True):
-        close(found, truth, "a gradient under activation checkpointing")
+    for actual, truth in zip(again, gradient, strict=True):
+        close(actual, truth, "a gradient under activation checkpointing")
 
 
 def _total(function: Function, *inputs: Tensor) -> Tensor:

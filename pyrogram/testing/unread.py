@@ -34,15 +34,15 @@ def check_entries_that_are_not_read(case: DistributionCase) -> None:
             dirty, dirty_others = (
                 {name: torch.where(read[name], w, junk) for name, w in weights.items()} for weights in (clean, others)
             )
-            found, found_gradients = _results(case, value, dirty, dirty_others)
-            close(found, expected, f"with {junk} where nothing is read")
+            actual, actual_gradients = _results(case, value, dirty, dirty_others)
+            close(actual, expected, f"with {junk} where nothing is read")
             with seeded():
                 draws = case.make(dirty).sample((1000,))
             require(case.make(clean).support.check(draws).all(), f"sample() leaves the support, with {junk}")
             if not case.singles:
                 truth = Enumeration(case)
                 follows(draws, truth.values, truth.probs, f"sample() with {junk} where nothing is read")
-            for what, by_name in found_gradients.items():
+            for what, by_name in actual_gradients.items():
                 for name, gradient in by_name.items():
                     close(gradient, gradients[what][name], f"gradient of {what} in {name!r} with {junk}")
                     require((gradient[~read[name]] == 0).all(), f"gradient of {what} in {name!r} is not zero at {junk}")
@@ -52,7 +52,7 @@ def _results(
     case: DistributionCase, value: Tensor, weights: Mapping[str, Tensor], others: Mapping[str, Tensor]
 ) -> tuple[dict[str, Tensor], dict[str, dict[str, Tensor]]]:
     """Everything that a distribution computes, by name, and the gradients of what has some, by name and table."""
-    found = results(case.make(weights), case, value)
+    values = results(case.make(weights), case, value)
     leaves = {name: w.clone().requires_grad_() for name, w in weights.items()}
     d, other = case.make(leaves), case.make(others)
     differentiable: dict[str, Any] = {
@@ -62,9 +62,9 @@ def _results(
         "kl_divergence": kl_divergence(d, other),
         "kl_divergence to it": kl_divergence(other, d),
     }
-    found |= {name: x.detach() for name, x in differentiable.items()}
+    values |= {name: x.detach() for name, x in differentiable.items()}
     gradients = {
         what: dict(zip(leaves, torch.autograd.grad(x.sum(), list(leaves.values()), retain_graph=True), strict=True))
         for what, x in differentiable.items()
     }
-    return found, gradients
+    return values, gradients

@@ -65,7 +65,7 @@ def chart(
     sentence: int | Sequence[int] | None = None,
     forms: Sequence[str] | None = None,
     title: str | None = None,
-    **given: Any,
+    **options: Any,
 ) -> ChartDrawing:
     """Draws the chart of one sentence to be touched: a triangle of cells, filled item by item.
 
@@ -84,84 +84,84 @@ def chart(
     :param sentence: which one of a batch of derivations.
     :param forms: the words as they are written; by default their numbers.
     :param title: what a screen reader says of the picture.
-    :param given: ``sizes``, ``lists``, ``words`` and ``symbols`` of a recursion.
+    :param options: ``sizes``, ``lists``, ``words`` and ``symbols`` of a recursion.
     :raises TypeError: if there is nothing to draw, or a derivation is not summed by a recursion over spans.
     :raises ValueError: if forms are not as many as words, or the chart is too large.
     """
     if isinstance(of, Recursion):
         if weights is None or n is None:
             raise TypeError("the chart of a recursion needs weights and n, the length of the sentence")
-        found = Chart(of, weights, n, **given)
-    elif weights is not None or n is not None or given:
-        extra = ", ".join([*(["weights"] if weights is not None else []), *(["n"] if n is not None else []), *given])
+        drawn = Chart(of, weights, n, **options)
+    elif weights is not None or n is not None or options:
+        extra = ", ".join([*(["weights"] if weights is not None else []), *(["n"] if n is not None else []), *options])
         raise TypeError(f"a {type(of).__name__} has its weights and its sentence, so it takes no {extra}")
     elif isinstance(of, Chart):
-        found = of
+        drawn = of
     elif isinstance(of, HasChart):
-        found = of.chart(sentence)
+        drawn = of.chart(sentence)
     else:
         raise TypeError(f"chart draws a derivation, a Chart or a Recursion, not {type(of).__name__}")
-    words = [str(i) for i in range(1, found.n + 1)] if forms is None else [str(x) for x in forms]
-    if len(words) != found.n:
-        raise ValueError(f"forms must be {plural(found.n, 'word')}, as many as the sentence has, not {len(words)}")
-    data = _data(found, words, title)
+    words = [str(i) for i in range(1, drawn.n + 1)] if forms is None else [str(x) for x in forms]
+    if len(words) != drawn.n:
+        raise ValueError(f"forms must be {plural(drawn.n, 'word')}, as many as the sentence has, not {len(words)}")
+    data = _data(drawn, words, title)
     page = resources.files("pyrogram.viz").joinpath("chart.html").read_text(encoding="utf-8")
     page = page.replace("/*DATA*/null", json.dumps(data, ensure_ascii=False).replace("<", "\\u003c"))
-    count = sum(map(len, found.instances.values()))
-    z = found.inside().get(found.goal, 0.0)
-    rows = _rows(found)
+    count = sum(map(len, drawn.instances.values()))
+    z = drawn.inside().get(drawn.goal, 0.0)
+    rows = _rows(drawn)
     height = 230 + 17 * sum(rows) + 25 * len(rows)
     return ChartDrawing(
-        page, f"{plural(len(found.instances), 'item')}, {plural(count, 'instance')} of rules, Z = {z:.4g}", height
+        page, f"{plural(len(drawn.instances), 'item')}, {plural(count, 'instance')} of rules, Z = {z:.4g}", height
     )
 
 
-def _data(found: Chart, words: Sequence[str], title: str | None) -> dict[str, Any]:
+def _data(drawn: Chart, words: Sequence[str], title: str | None) -> dict[str, Any]:
     """What the page's script reads: items in the order of filling, each with its instances of rules."""
-    number = {key: t for t, key in enumerate(found.instances)}
-    weight = {key: t for t, key in enumerate(found.weights)}
-    rules = list(dict.fromkeys(str(x.rule) for own in found.instances.values() for x in own))
+    item = {key: t for t, key in enumerate(drawn.instances)}
+    weight = {key: t for t, key in enumerate(drawn.weights)}
+    rules = list(dict.fromkeys(str(x.rule) for ways in drawn.instances.values() for x in ways))
     at = {text: r for r, text in enumerate(rules)}
-    labels = {key: _label(found, key) for key in found.instances}
+    labels = {key: _label(drawn, key) for key in drawn.instances}
     widest = max([text_width(label, 12.0) for label in labels.values()] + [0.0])
     return {
         "title": title or f"chart of {' '.join(words)}",
-        "n": found.n,
-        "first": found.recursion.first,
-        "goal": number.get(found.goal, -1),
+        "n": drawn.n,
+        "first": drawn.recursion.first,
+        "goal": item.get(drawn.goal, -1),
         "words": list(words),
         "rtl": is_right_to_left(words),
         "column": round(max(widest + 64.0, max(text_width(w, 15.0) for w in words) + 12.0)),
         "rules": rules,
-        "weights": [{"text": found.text(key), "value": value} for key, value in found.weights.items()],
+        "weights": [{"text": drawn.text(key), "value": value} for key, value in drawn.weights.items()],
         "items": [
             {
-                "text": found.text(key),
+                "text": drawn.text(key),
                 "label": labels[key],
-                "at": list(found.positions(key)),
-                "rules": [[at[str(x.rule)], [weight[w] for w in x.weights], [number[i] for i in x.items]] for x in own],
+                "at": list(drawn.positions(key)),
+                "rules": [[at[str(x.rule)], [weight[w] for w in x.weights], [item[i] for i in x.items]] for x in ways],
             }
-            for key, own in found.instances.items()
+            for key, ways in drawn.instances.items()
         ],
     }
 
 
-def _label(found: Chart, key: tuple[str, tuple[int, ...]]) -> str:
+def _label(drawn: Chart, key: tuple[str, tuple[int, ...]]) -> str:
     """An item in its cell, which says its positions: the table and the symbols, or these alone if they are names."""
     name, _ = key
-    symbols = found.names(key)
-    named = all(size in found.symbols for size in found.recursion.tables[name].sizes)
+    symbols = drawn.names(key)
+    named = all(size in drawn.symbols for size in drawn.recursion.tables[name].sizes)
     return " ".join(symbols if symbols and named else [name, *symbols])
 
 
-def _rows(found: Chart) -> list[int]:
+def _rows(drawn: Chart) -> list[int]:
     """The greatest number of items in a cell, of each width of cells."""
     cells: dict[tuple[int, ...], int] = {}
-    for key in found.instances:
-        cells[found.positions(key)] = cells.get(found.positions(key), 0) + 1
+    for key in drawn.instances:
+        cells[drawn.positions(key)] = cells.get(drawn.positions(key), 0) + 1
     levels: dict[int, int] = {}
     for at, count in cells.items():
-        level = at[1] - at[0] if len(at) == 2 else -1 if at else found.n + 1
+        level = at[1] - at[0] if len(at) == 2 else -1 if at else drawn.n + 1
         levels[level] = max(levels.get(level, 0), count)
     return list(levels.values())
 

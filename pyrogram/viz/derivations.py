@@ -87,9 +87,9 @@ def draw_derivation(
     right = None if gold is None else Counter(n.span for n in _node(gold).walk() if not n.is_word)
     summary = f"{plural(len(words), 'word')}"
     if right is not None:
-        found = Counter(n.span for n in root.walk() if not n.is_word)
+        spans = Counter(n.span for n in root.walk() if not n.is_word)
         summary += (
-            f", {(found & right).total()} of {plural(found.total(), 'label')} right, {(right - found).total()} missed"
+            f", {(spans & right).total()} of {plural(spans.total(), 'label')} right, {(right - spans).total()} missed"
         )
     svg = _svg(root, words, probabilities or {}, right, title)
     return TreeDrawing(svg, summary)
@@ -139,17 +139,17 @@ def _svg(
     _place(root, (width - root.width) / 2)
     top = MARGIN + (28.0 if title else 0.0) + LABEL
     floor = top + LEVEL * root.level
-    parts = []
+    elements = []
     if title:
-        parts.append(label(title, width / 2, MARGIN + 12.0, WORD, "title", font_weight="600"))
+        elements.append(label(title, width / 2, MARGIN + 12.0, WORD, "title", font_weight="600"))
     unseen = None if right is None else Counter(right)
     for node in root.walk():
         style = CORRECT
         if unseen is not None and not node.is_word:
             style = CORRECT if unseen[node.span] > 0 else WRONG
             unseen[node.span] -= 1
-        parts.append(element("g", *_parts(node, floor, probabilities.get(node.span), style), class_="node"))
-    return picture(title or " ".join(words), width, floor + MARGIN, *parts)
+        elements.append(element("g", *_parts(node, floor, probabilities.get(node.span), style), class_="node"))
+    return picture(title or " ".join(words), width, floor + MARGIN, *elements)
 
 
 def _parts(node: _Node, floor: float, probability: float | None, style: Style) -> Iterator[str]:

@@ -121,7 +121,7 @@ def plot_experts(
     except ImportError as error:
         raise ImportError("plot_experts needs matplotlib: pip install pyro-grammar[plot]") from error
 
-    parts, mixed = _contributions(experts, centred)
+    contributions, mixed = _contributions(experts, centred)
     size = len(mixed)
     _check_strings("names", names, size, "event")
     if greatest is not None and greatest < 1:
@@ -131,17 +131,17 @@ def plot_experts(
     probabilities = mixed.softmax(0)
     order = probabilities.argsort(descending=True, stable=True)[:greatest].tolist()
     if axes is None:
-        width = min(max(4.8, 1.4 + 0.09 * len(order) * (len(parts) + 1.5)), 12.0)
+        width = min(max(4.8, 1.4 + 0.09 * len(order) * (len(contributions) + 1.5)), 12.0)
         grid = {"height_ratios": [2, 1]}
         axes = pyplot.subplots(2, sharex=True, figsize=(width, 4.2), gridspec_kw=grid, layout="constrained")[1]
     above, below = axes
-    width = 0.84 / len(parts)
-    for j, (name, part) in enumerate(parts.items()):
-        places = [i + (j - (len(parts) - 1) / 2) * width for i in range(len(order))]
+    width = 0.84 / len(contributions)
+    for j, (name, part) in enumerate(contributions.items()):
+        places = [i + (j - (len(contributions) - 1) / 2) * width for i in range(len(order))]
         above.bar(places, part[order].tolist(), width, color=f"C{j}", label=name)
     above.plot(range(len(order)), mixed[order].tolist(), "o", color="black", markersize=3.5, label="sum")
     above.axhline(0, color="0.4", linewidth=0.8)
-    above.set_ylabel(f"mean / {len(parts)}" + (", centred" if centred else ""))
+    above.set_ylabel(f"mean / {len(contributions)}" + (", centred" if centred else ""))
     above.legend(frameon=False, fontsize=9)
     below.bar(range(len(order)), probabilities[order].tolist(), 0.84, color="0.45")
     below.set_ylabel("probability")
@@ -205,7 +205,7 @@ def _mark_families(ax: Axes, families: Sequence[str]) -> None:
 
 def _contributions(experts: Mapping[str, Vector], centred: bool) -> tuple[dict[str, Tensor], Tensor]:
     """Each expert's mean divided by their number, and the sum."""
-    parts = {}
+    contributions = {}
     for name, mean in experts.items():
         try:
             part = torch.as_tensor(mean).detach().to("cpu", torch.float64)
@@ -213,11 +213,11 @@ def _contributions(experts: Mapping[str, Vector], centred: bool) -> tuple[dict[s
             raise ValueError(f"experts[{name!r}] must be numbers, got {mean!r}.") from error
         if part.dim() != 1 or not len(part) or not bool(part.isfinite().all()):
             raise ValueError(f"experts[{name!r}] must be finite numbers of shape (N,), got shape {tuple(part.shape)}.")
-        parts[name] = (part - part.mean() if centred else part) / len(experts)
-    lengths = {name: len(part) for name, part in parts.items()}
+        contributions[name] = (part - part.mean() if centred else part) / len(experts)
+    lengths = {name: len(part) for name, part in contributions.items()}
     if len(set(lengths.values())) != 1:
         raise ValueError(f"experts must be at least one, all of one length, got lengths {lengths}.")
-    return parts, torch.stack(list(parts.values())).sum(0)
+    return contributions, torch.stack(list(contributions.values())).sum(0)
 
 
 def _check_strings(argument: str, strings: Sequence[str], size: int, unit: str) -> None:

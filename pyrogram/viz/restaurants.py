@@ -47,9 +47,9 @@ def plot_draws(
     L = restaurants.num_levels
     if (concentration is None) != (discount is None):
         raise ValueError("expected concentration and discount, or neither, actual one of them.")
-    for name, given in (("concentration", concentration), ("discount", discount), ("level_names", level_names)):
-        if given is not None and len(given) != L:
-            raise ValueError(f"expected {name} for {plural(L, 'level')}, actual for {len(given)}.")
+    for name, values in (("concentration", concentration), ("discount", discount), ("level_names", level_names)):
+        if values is not None and len(values) != L:
+            raise ValueError(f"expected {name} for {plural(L, 'level')}, actual for {len(values)}.")
     if ax is None:
         ax = pyplot.subplots(figsize=(5.2, 4.2), layout="constrained")[1]
     for level in range(L):

@@ -54,8 +54,8 @@ def plot_shares(
     order = total.argsort(descending=True, stable=True).tolist()
     shown, rest = order[:greatest], order[greatest:]
     names = [sources[k] for k in shown]
-    parts = [(total[shown], total[rest]), (table[:, shown], table[:, rest])]
-    total, table = (torch.cat([a, b.sum(-1, keepdim=True)], -1) if rest else a for a, b in parts)
+    pairs = [(total[shown], total[rest]), (table[:, shown], table[:, rest])]
+    total, table = (torch.cat([a, b.sum(-1, keepdim=True)], -1) if rest else a for a, b in pairs)
     if rest:
         names.append(plural(len(rest), "other"))
     if axes is None:
@@ -86,9 +86,9 @@ def plot_shares(
 
 def _checked(argument: str, shares: Tensor, shape: tuple[int, ...]) -> Tensor:
     """In float64 on the CPU."""
-    found = torch.as_tensor(shares).detach().to("cpu", torch.float64)
-    if tuple(found.shape) != shape or not found.numel():
-        raise ValueError(f"{argument} must have shape {shape}, by rows and sources, got {tuple(found.shape)}.")
-    if not bool((found >= 0).all()) or not bool(((found.sum(-1) - 1).abs() < 1e-3).all()):
+    table = torch.as_tensor(shares).detach().to("cpu", torch.float64)
+    if tuple(table.shape) != shape or not table.numel():
+        raise ValueError(f"{argument} must have shape {shape}, by rows and sources, got {tuple(table.shape)}.")
+    if not bool((table >= 0).all()) or not bool(((table.sum(-1) - 1).abs() < 1e-3).all()):
         raise ValueError(f"{argument} must be at least 0 and sum to 1 over the sources.")
-    return found
+    return table

@@ -52,14 +52,14 @@ def draw_topics(
         max(w, *(text_width(heads[i], HEAD) for i in range(j, len(words), per_row))) for j, w in enumerate(widths)
     ]
     width = max(sum(widths) + GAP * (len(widths) - 1), text_width(title or "", TITLE)) + 2 * MARGIN
-    parts: list[str] = []
+    elements: list[str] = []
     y = MARGIN + (TITLE + 8.0 if title else 0.0)
     for row in rows:
-        parts += _row([words[i] for i in row], [heads[i] for i in row], widths, width, y, headings is not None)
+        elements += _row([words[i] for i in row], [heads[i] for i in row], widths, width, y, headings is not None)
         y += _height([words[i] for i in row], headings is not None)
     if title:
-        parts.append(label(title, width / 2, MARGIN + TITLE - 4.0, TITLE, "title", font_weight="600"))
-    svg = picture(title or "topics", width, y + MARGIN, *parts)
+        elements.append(label(title, width / 2, MARGIN + TITLE - 4.0, TITLE, "title", font_weight="600"))
+    svg = picture(title or "topics", width, y + MARGIN, *elements)
     return TopicDrawing(svg, f"{plural(len(words), 'column')} of words")
 
 
@@ -78,13 +78,13 @@ def _row(
     """A rule, headings and words of the columns that stand beside one another."""
     yield element("path", d=f"M{number(MARGIN)} {number(y)}H{number(width - MARGIN)}", stroke=_RULE, fill="none")
     x = MARGIN
-    for column, head, own in zip(columns, heads, widths, strict=False):
+    for column, head, column_width in zip(columns, heads, widths, strict=False):
         line = y + LINE
-        parts = []
+        elements = []
         if headed:
-            parts.append(label(head, x, line, HEAD, "heading", text_anchor="start", fill=_SOFT))
+            elements.append(label(head, x, line, HEAD, "heading", text_anchor="start", fill=_SOFT))
             line += LINE
         for i, word in enumerate(column):
-            parts.append(label(word, x, line + i * LINE, WORD, "word", text_anchor="start"))
-        yield element("g", *parts, class_="topic") if parts else ""
-        x += own + GAP
+            elements.append(label(word, x, line + i * LINE, WORD, "word", text_anchor="start"))
+        yield element("g", *elements, class_="topic") if elements else ""
+        x += column_width + GAP

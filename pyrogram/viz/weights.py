@@ -63,7 +63,7 @@ def plot_weights(
     if not bool(((table >= 0) & (table <= 1 + 1e-6)).all()):
         raise ValueError(f"weights of block {block!r} must be probabilities, from 0 to 1")
     named = grammar.axes.get(block, {str(k): [str(x) for x in range(size)] for k, size in enumerate(shape)})
-    names = [_named(own, symbols) for own in named.values()]
+    names = [_named(labels, symbols) for labels in named.values()]
     axes = list(named)
     if hasattr(grammar.blocks[block], "sizes"):  # rules, which are on the vertical axis
         table, names, axes = table.reshape(-1, 1), [names[-1], ["weight"]], [axes[-1], ""]
@@ -81,8 +81,8 @@ def plot_weights(
     return ax
 
 
-def _named(own: Sequence[str], symbols: Sequence[str] | None) -> list[str]:
+def _named(labels: Sequence[str], symbols: Sequence[str] | None) -> list[str]:
     """The names along an axis: those that are numbers 0, 1, ... may have other ones."""
-    if symbols is not None and [str(x) for x in range(min(len(own), len(symbols)))] == list(own[: len(symbols)]):
-        return [*map(str, symbols[: len(own)]), *own[len(symbols) :]]
-    return list(own)
+    if symbols is not None and [str(x) for x in range(min(len(labels), len(symbols)))] == list(labels[: len(symbols)]):
+        return [*map(str, symbols[: len(labels)]), *labels[len(symbols) :]]
+    return list(labels)

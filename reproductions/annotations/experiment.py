@@ -68,10 +68,10 @@ def read_experiment(
 
 def _numbers(text: str) -> tuple[int, ...]:
     """Numbers of subtypes."""
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdigit() and 2 <= int(part) <= 999 for part in parts):
+    texts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() and 2 <= int(part) <= 999 for part in texts):
         raise CommandError(f"--subtypes must be whole numbers from 2 to 999, separated by commas, not {text!r}")
-    return tuple(dict.fromkeys(int(part) for part in parts))
+    return tuple(dict.fromkeys(int(part) for part in texts))
 
 
 @dataclass(frozen=True)
@@ -183,8 +183,8 @@ class Annotations:
         test, unparsed = scores(grammar, weights, treebank_of(self.files), "test", say)
         dev, _ = scores(grammar, weights, treebank_of(self.files), "dev", say)
         shares = {name: getattr(test, name) for name in ("precision", "recall", "f1", "exact", "tagging")}
-        found = {name: math.nan if share is None else share for name, share in shares.items()}
-        return found | {"unparsed": float(unparsed), "dev_f1": math.nan if dev.f1 is None else dev.f1}
+        metrics = {name: math.nan if share is None else share for name, share in shares.items()}
+        return metrics | {"unparsed": float(unparsed), "dev_f1": math.nan if dev.f1 is None else dev.f1}
 
     def notes(self, results: Mapping[Key, Any]) -> Sequence[str]:
         """Footnotes."""

@@ -92,11 +92,11 @@ def _sweep(trees, above, tables, first, counts, alpha, totals, q):
         _add(v, -1.0, trees, tables, first, q, counts, totals)
         _add(p, -1.0, trees, tables, first, q, counts, totals)
         _parent_average(v, p, trees, tables, counts, alpha, q, weight)
-        own = _own_average(v, trees, tables, counts, alpha, q)
+        below = _own_average(v, trees, tables, counts, alpha, q)
         greatest, total = weight[:K].max(), 0.0
         for a in range(K):
             # Parents' totals do not depend on a.
-            weight[a] = weight[a] / greatest * own[a] / totals[first[A] + a]
+            weight[a] = weight[a] / greatest * below[a] / totals[first[A] + a]
             total += weight[a]
         for a in range(K):
             q[v, a] = weight[a] / total
@@ -134,14 +134,14 @@ def _parent_average(v, p, trees, tables, counts, alpha, q, out):
     KB = subtypes[rule_left[r]]
     KC = subtypes[rule_right[r]] if t >= 0 else 1
     first = l == v
-    for own in range(KB if first else KC):
+    for this in range(KB if first else KC):
         total = 0.0
         for a in range(subtypes[parent[r]]):
             o = offset[r] + a * stride[parent[r]]
             for other in range(KC if first else KB):
-                e = o + own * KC + other if first else o + other * KC + own
+                e = o + this * KC + other if first else o + other * KC + this
                 y = q[p, a]
                 if t >= 0:
                     y *= q[t, other] if first else q[l, other]
                 total += y * (max(counts[e], 0.0) + alpha[e])
-        out[own] = total
+        out[this] = total

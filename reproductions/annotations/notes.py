@@ -115,7 +115,7 @@ def figure_7(study: Annotations, results: Mapping[Key, Learnt]) -> Figure | None
     lines = {}
     for method in METHODS:
         known = {k: values(results, f"{method}-{k}", f1) for k in sorted(study.subtypes)}
-        lines[method] = {k: mean_and_spread(found) for k, found in known.items() if found}
+        lines[method] = {k: mean_and_spread(scores) for k, scores in known.items() if scores}
     if not any(lines.values()):
         return None
     figure = Figure(figsize=(6.0, 4.0), layout="constrained")

@@ -66,11 +66,11 @@ def scores(
     """PARSEVAL of a part's sentences of at most :data:`LONGEST` words, and how many have no parse."""
     gold = short(bank, part)
     words = grammar.cfg.encode([bank.known(tree.leaves()) for tree in gold])
-    found: list[Any] = []
+    predicted: list[Any] = []
     for first in range(0, len(gold), _AT_ONCE):
         say(f"parsing {part}, {first} of {len(gold)}")
         parses = grammar.parse(weights, words[first : first + _AT_ONCE], decoder=DECODER, threshold=THRESHOLD)
         trees = gold[first : first + _AT_ONCE]
         pairs = zip(trees, parses.rules, strict=True)
-        found += [grammar.cfg.tree(tree.leaves(), rules) if int(rules[0]) >= 0 else None for tree, rules in pairs]
-    return parseval(found, gold, bins=[LONGEST])[0], sum(tree is None for tree in found)
+        predicted += [grammar.cfg.tree(tree.leaves(), rules) if int(rules[0]) >= 0 else None for tree, rules in pairs]
+    return parseval(predicted, gold, bins=[LONGEST])[0], sum(tree is None for tree in predicted)

@@ -38,19 +38,19 @@ def read_languages(settings: StudySettings, files: Sequence[Files], format: str)
 
     :raises CommandError: if a file cannot be used, or is not there.
     """
-    wholes = [_whole(own, settings, format) for own in files]
+    wholes = [_whole(treebank, settings, format) for treebank in files]
     vocab = wholes[0].vocab
     if len(wholes) > 1:
         vocab = _union(wholes)
     languages = []
-    for whole, own in zip(wholes, files, strict=True):
+    for whole, treebank in zip(wholes, files, strict=True):
         parts = {}
-        if own.test is not None and not settings.pooled:
-            parts["test"] = _other(own.test, settings, format, vocab)
+        if treebank.test is not None and not settings.pooled:
+            parts["test"] = _other(treebank.test, settings, format, vocab)
             if parts["test"].heads is None:
-                raise CommandError(f"{own.test} has no heads; give a treebank to test on")
-        dev = _other(own.dev, settings, format, vocab)
-        name = " + ".join(map(str, own.learnt(settings.pooled)))
+                raise CommandError(f"{treebank.test} has no heads; give a treebank to test on")
+        dev = _other(treebank.dev, settings, format, vocab)
+        name = " + ".join(map(str, treebank.learnt(settings.pooled)))
         languages.append(_language(name, settings, recoded(whole, vocab), dev, parts))
     return tuple(languages)
 
@@ -65,9 +65,9 @@ def demo_languages(settings: StudySettings) -> tuple[Language, ...]:
     if settings.table == "shared":
         texts["built-in corpus from right to left"] = mirrored(train), mirrored(dev), mirrored(test)
     languages = []
-    for name, (own, held_out, unseen) in texts.items():
+    for name, (text, held_out, unseen) in texts.items():
         pooled = settings.pooled
-        whole = Corpus.concatenate([own, held_out, unseen]) if pooled else own
+        whole = Corpus.concatenate([text, held_out, unseen]) if pooled else text
         languages.append(_language(name, settings, whole, held_out, {} if pooled else {"test": unseen}))
     return tuple(languages)
 
@@ -84,13 +84,13 @@ def mirrored(corpus: Corpus) -> Corpus:
         [h and n + 1 - h for h in reversed(row[:n])]
         for row, n in zip(corpus.heads.tolist(), corpus.lengths.tolist(), strict=True)
     ]
-    tags, forms = ([part[::-1] for part in parts] for parts in (corpus.tags, corpus.forms))
+    tags, forms = ([part[::-1] for part in rows] for rows in (corpus.tags, corpus.forms))
     return Corpus.from_sentences(tags, forms=forms, heads=heads, vocab=corpus.vocab)
 
 
-def _whole(own: Files, settings: StudySettings, format: str) -> Corpus:
+def _whole(treebank: Files, settings: StudySettings, format: str) -> Corpus:
     """All sentences that are learnt from, if they are short enough."""
-    paths, tags = own.learnt(settings.pooled), settings.common.tags
+    paths, tags = treebank.learnt(settings.pooled), settings.common.tags
     corpora = [read_corpus(path, format=format, tags=tags, heads="required") for path in paths]
     if len(corpora) == 1:
         return corpora[0]

@@ -40,7 +40,7 @@ class BlockCorrelations:
 
 def correlations(language: Language, families: bool, parameters: Mapping[str, Tensor]) -> dict[str, BlockCorrelations]:
     """By block; those without a full covariance are left out."""
-    blocks, found = language.grammar.blocks, {}
+    blocks, by_block = language.grammar.blocks, {}
     start: dict[str, Tensor] = {}
     if families and language.families is not None:
         start = start_covariances(PartitionStructure.untied(blocks), language.families)
@@ -52,30 +52,30 @@ def correlations(language: Language, families: bool, parameters: Mapping[str, Te
         deviations = covariance.diagonal(dim1=-2, dim2=-1).sqrt()
         after = covariance[..., i, j] / (deviations[..., i] * deviations[..., j])
         before = start[name].to(after)[i, j] if name in start else torch.zeros_like(i, dtype=after.dtype)
-        found[name] = BlockCorrelations(torch.stack([i, j]), before, after, deviations)
-    return found
+        by_block[name] = BlockCorrelations(torch.stack([i, j]), before, after, deviations)
+    return by_block
 
 
 def markdown(study: Study, learnt: Mapping[Key, Learnt]) -> str:
     """For each row of logistic normals and each language, of the start whose held-out sentences are the likeliest."""
-    parts = []
+    lines = []
     for row, families in ROWS.items():
         for number, language in enumerate(study.languages):
-            starts = [found for key, found in learnt.items() if key.row == row and key.languages == (number,)]
+            starts = [run for key, run in learnt.items() if key.row == row and key.languages == (number,)]
             if starts:
-                best = max(starts, key=lambda found: found.held_out)
-                found = correlations(language, families, best.parameters)
-                parts += [f"## {row}, {language.name}\n", *_table(found), *_greatest(language, found)] if found else []
-    return "\n".join(["# Learnt correlations\n", *parts]) if parts else ""
+                best = max(starts, key=lambda run: run.held_out)
+                if by_block := correlations(language, families, best.parameters):
+                    lines += [f"## {row}, {language.name}\n", *_table(by_block), *_greatest(language, by_block)]
+    return "\n".join(["# Learnt correlations\n", *lines]) if lines else ""
 
 
-def _table(found: Mapping[str, BlockCorrelations]) -> Iterator[str]:
+def _table(by_block: Mapping[str, BlockCorrelations]) -> Iterator[str]:
     yield (
         f"| block | pairs of events | correlated at the start | at the end by {LEAST:g} or more | greatest | "
         "multinomials with such a pair | standard deviations |"
     )
     yield "|---|---:|---:|---:|---:|---:|---:|"
-    for name, c in found.items():
+    for name, c in by_block.items():
         strong = c.after.abs() >= LEAST
         multinomials = c.after.shape[:-1].numel()
         before = int((c.before != 0).sum()) * multinomials
@@ -88,10 +88,10 @@ def _table(found: Mapping[str, BlockCorrelations]) -> Iterator[str]:
     yield ""
 
 
-def _greatest(language: Language, found: Mapping[str, BlockCorrelations]) -> Iterator[str]:
+def _greatest(language: Language, by_block: Mapping[str, BlockCorrelations]) -> Iterator[str]:
     """The greatest correlations, with the events that they tie together."""
     entries = []
-    for name, c in found.items():
+    for name, c in by_block.items():
         for place in map(tuple, (c.after.abs() >= LEAST).nonzero().tolist()):
             pair = place[-1]
             entries.append((float(c.after[place]), float(c.before[pair]), name, place[:-1], c.pairs[:, pair].tolist()))
@@ -103,9 +103,9 @@ def _greatest(language: Language, found: Mapping[str, BlockCorrelations]) -> Ite
     yield "|---|---|---:|---:|"
     for after, before, name, multinomial, events in entries[:SHOWN]:
         *outer, last = _axes(language, name)
-        given = ", ".join(axis[x] for axis, x in zip(outer, multinomial, strict=True))
+        context = ", ".join(axis[x] for axis, x in zip(outer, multinomial, strict=True))
         tied = " and ".join(last[e] for e in events)
-        yield f"| {name}{f'[{given}]' if given else ''} | {tied} | {after:+.2f} | {before:+.2f} |"
+        yield f"| {name}{f'[{context}]' if context else ''} | {tied} | {after:+.2f} | {before:+.2f} |"
     yield ""
 
 

@@ -152,7 +152,7 @@ def parses_of(
     :param numbers: by which scores and heads name the languages.
     :returns: scores, and the heads of :class:`~reproductions.shared.store.Result` by minimum Bayes risk.
     """
-    found, kept = [], {}
+    scores, kept = [], {}
     for i, language in enumerate(languages):
         for part, corpus in language.parts.items():
             if weights:
@@ -164,9 +164,9 @@ def parses_of(
             for decoder in DECODERS:
                 for b in accuracy_by_length(heads[decoder], corpus.heads, BINS):
                     size = b.max_length, b.sentences, b.words
-                    found.append(Score(numbers[i], part, decoder, *size, b.directed, b.undirected, b.root))
+                    scores.append(Score(numbers[i], part, decoder, *size, b.directed, b.undirected, b.root))
             kept[f"{numbers[i]}.{part}"] = heads["mbr"][heads["mbr"] >= 0]
-    return found, kept
+    return scores, kept
 
 
 def default_families(tags: str, symbols: Sequence[str]) -> tuple[str, ...] | None:

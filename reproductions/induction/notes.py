@@ -82,16 +82,16 @@ def _about_stopping(study: Study) -> str:
 
 def _about_alphas(results: Mapping[Key, Result]) -> list[str]:
     """Which concentrations were chosen, how often."""
-    found = []
+    lines = []
     for row, grid in _GRIDS.items():
         chosen = Counter(result.alpha for key, result in results.items() if key.row == row and result.alpha is not None)
         if chosen:
             how = ", ".join(f"{alpha:g} ({times})" for alpha, times in sorted(chosen.items()))
             points = ", ".join(f"{alpha:g}" for alpha in grid)
-            found.append(
+            lines.append(
                 f"{row}: α is chosen for every start by held-out likelihood from {points}; chosen (starts): {how}."
             )
-    return found
+    return lines
 
 
 def _about_plates(study: Study) -> list[str]:

@@ -57,14 +57,14 @@ def signs_of(study: Study, results: Mapping[Key, Result], language: int, part: s
     """Every row against the one that it is compared with, where the parses of both are kept."""
     corpus = study.languages[language].parts[part]
     right = {row: [_right(heads, corpus) for heads in starts] for row, starts in _heads(results, language, part)}
-    found = []
+    signs = []
     for row in study.rows:
         if row.name in right and row.above in right:
             ours, theirs = right[row.name], right[row.above]
             theirs = theirs * len(ours) if len(theirs) == 1 else theirs  # the same for every start
             pairs = list(zip(ours, theirs, strict=True))
-            found.append(Signs(row.name, row.above, tuple(_tests(pairs, corpus, b, unit) for b, unit in COLUMNS)))
-    return tuple(found)
+            signs.append(Signs(row.name, row.above, tuple(_tests(pairs, corpus, b, unit) for b, unit in COLUMNS)))
+    return tuple(signs)
 
 
 def errors_of(study: Study, results: Mapping[Key, Result], language: int, part: str) -> tuple[ErrorShare, ...]:
@@ -82,9 +82,9 @@ def errors_of(study: Study, results: Mapping[Key, Result], language: int, part: 
     for heads in starts:
         padded = torch.full_like(corpus.words, -1)
         padded[corpus.words >= 0] = heads
-        for found in errors_by_parent(padded, corpus.heads, tags):
-            words[found.tag] = 100 * found.words / len(heads)
-            shares.setdefault(found.tag, []).append(100 * found.share)
+        for error in errors_by_parent(padded, corpus.heads, tags):
+            words[error.tag] = 100 * error.words / len(heads)
+            shares.setdefault(error.tag, []).append(100 * error.share)
     lines = []
     for family, each in shares.items():
         spread = statistics.stdev(each) if len(each) > 1 else None
@@ -108,8 +108,8 @@ def _heads(results: Mapping[Key, Result], language: int, part: str) -> Iterator[
 def _right(heads: torch.Tensor, corpus: Corpus) -> np.ndarray:
     """Which words have the right head, of all sentences one after the other."""
     assert corpus.heads is not None
-    found: np.ndarray = (heads == corpus.heads[corpus.heads >= 0]).numpy()
-    return found
+    is_right: np.ndarray = (heads == corpus.heads[corpus.heads >= 0]).numpy()
+    return is_right
 
 
 def _tests(

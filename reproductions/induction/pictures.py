@@ -37,7 +37,7 @@ def write_pictures(out: Path, study: Study) -> None:
     learnt = {
         key: unpack_learnt(data) for key in study.tasks() if (data := read_start(out, key, study.settings)) is not None
     }
-    learnt = {key: found for key, found in learnt.items() if found.curves.get("objective")}
+    learnt = {key: run for key, run in learnt.items() if run.curves.get("objective")}
     write_file(out / "curves.csv", curves_csv(study, learnt).encode())
     if text := covariances.markdown(study, learnt):
         write_file(out / "covariances.md", text.encode())
@@ -59,9 +59,9 @@ def curves_csv(study: Study, learnt: Mapping[Key, Learnt]) -> str:
     file = io.StringIO()
     lines = csv.writer(file, lineterminator="\n")
     lines.writerow(["row", "corpus", "start", "iteration", "objective", "held_out"])
-    for key, found in learnt.items():
+    for key, run in learnt.items():
         corpus = " + ".join(study.languages[i].name for i in key.languages)
-        for i, (value, held_out) in enumerate(zip(found.curves["objective"], found.curves["held_out"], strict=True), 1):
+        for i, (value, held_out) in enumerate(zip(run.curves["objective"], run.curves["held_out"], strict=True), 1):
             lines.writerow([key.row, corpus, key.start, i, value, "" if math.isnan(held_out) else held_out])
     return file.getvalue()
 
@@ -83,8 +83,8 @@ def _curves(study: Study, learnt: Mapping[Key, Learnt]) -> Figure | None:
     from pyrogram.viz import plot_bound
 
     groups: dict[tuple[str, tuple[int, ...]], list[Learnt]] = {}
-    for key, found in learnt.items():
-        groups.setdefault((key.row, key.languages), []).append(found)
+    for key, run in learnt.items():
+        groups.setdefault((key.row, key.languages), []).append(run)
     if not groups:
         return None
     labels = {row.name: row.label for row in study.rows}
@@ -108,9 +108,9 @@ def _best(study: Study, learnt: Mapping[Key, Learnt], rows: Sequence[str]) -> It
     """Of the first row that was learnt, for each language alone, the start with the most likely held-out sentences."""
     for i, language in enumerate(study.languages):
         for row in rows:
-            found = [l for key, l in learnt.items() if key.row == row and key.languages == (i,)]
-            if found:
-                yield row, language, max(found, key=lambda l: l.held_out)
+            runs = [l for key, l in learnt.items() if key.row == row and key.languages == (i,)]
+            if runs:
+                yield row, language, max(runs, key=lambda l: l.held_out)
                 break
 
 
@@ -119,9 +119,9 @@ def _covariance(study: Study, learnt: Mapping[Key, Learnt]) -> Figure | None:
     from pyrogram.viz import plot_covariance
 
     best = [
-        (row, language, found.parameters)
-        for row, language, found in _best(study, learnt, ("ln-families", "ln"))
-        if "covariance.root" in found.parameters
+        (row, language, run.parameters)
+        for row, language, run in _best(study, learnt, ("ln-families", "ln"))
+        if "covariance.root" in run.parameters
     ]
     if not best:
         return None
@@ -151,13 +151,13 @@ def _experts(study: Study, learnt: Mapping[Key, Learnt]) -> Figure | None:
 
     figure = Figure(figsize=(8.0, 4.6 * len(best)), layout="constrained")
     grid = figure.subplots(2 * len(best), 1, squeeze=False)[:, 0]
-    for i, (name, language, found) in enumerate(best):
+    for i, (name, language, run) in enumerate(best):
         row = next(row for row in tied if row.name == name)
         tie, families = TIES[row.ties[0]]
         head, tags = _most_frequent(language, families), language.short.vocab.symbols
         experts = {
-            f"{tags[head]}'s own": found.parameters["loc.experts.attach"][head, 1],
-            f"shared by {tie}s": found.parameters[f"loc.experts.attach.{tie}"][1],
+            f"{tags[head]}'s own": run.parameters["loc.experts.attach"][head, 1],
+            f"shared by {tie}s": run.parameters[f"loc.experts.attach.{tie}"][1],
         }
         title = f"{row.label}, {Path(language.name).name}: attach[{tags[head]}, right]"
         plot_experts(experts, tags, greatest=min(GREATEST, len(tags)), axes=(grid[2 * i], grid[2 * i + 1]), title=title)

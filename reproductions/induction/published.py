@@ -40,8 +40,8 @@ class Published:
 
     def accuracy(self, row: str, text: int, decoder: str) -> tuple[float | None, ...]:
         """What the paper has for a row, Nones if it has nothing."""
-        found = self.figures.get(decoder, {}).get(row, ())
-        return found[text] if text < len(found) else (None,) * len(BINS)
+        figures = self.figures.get(decoder, {}).get(row, ())
+        return figures[text] if text < len(figures) else (None,) * len(BINS)
 
 
 LOGNORMAL = Published(

@@ -69,14 +69,14 @@ class Study:
 
     def tasks(self) -> dict[Key, tuple[Key, ...]]:
         """Every start of every row, with those that it goes on from."""
-        found: dict[Key, tuple[Key, ...]] = {}
+        tasks: dict[Key, tuple[Key, ...]] = {}
         for row in self.rows:
             numbers = tuple(range(len(self.languages)))
             for which in [numbers] if row.bilingual else [(i,) for i in numbers]:
                 for start in range(1, (self.settings.common.starts if row.many else 1) + 1):
                     needs = tuple(Key(row.needs, (i,), start) for i in which) if row.needs else ()
-                    found[Key(row.name, which, start)] = needs
-        return found
+                    tasks[Key(row.name, which, start)] = needs
+        return tasks
 
     def __call__(self, key: Key, earlier: Sequence[bytes], say: Callable[[str], Any]) -> bytes:
         """Do one start of one row: learn, parse, score."""

@@ -110,15 +110,15 @@ _Values = dict[str, list[dict[tuple[str, int], float | None]]]
 
 def _values(results: Mapping[Key, Result], language: int, part: str) -> _Values:
     """Accuracies in percent: by row, for each start, by decoder and bin."""
-    found: _Values = {}
+    by_row: _Values = {}
     for key, result in results.items():
         if language in key.languages:
             scores = [s for s in result.scores if (s.language, s.part) == (language, part)]
             percent = {
                 (s.decoder, BINS.index(s.max_length)): None if s.directed is None else 100 * s.directed for s in scores
             }
-            found.setdefault(key.row, []).append(percent)
-    return found
+            by_row.setdefault(key.row, []).append(percent)
+    return by_row
 
 
 def _line(row: Row, starts: Sequence[Mapping[tuple[str, int], float | None]], published: Published, text: int) -> Line:
@@ -135,7 +135,7 @@ def _line(row: Row, starts: Sequence[Mapping[tuple[str, int], float | None]], pu
 
 def _orderings(rows: Sequence[Row], known: _Values, published: Published, text: int) -> tuple[Ordering, ...]:
     """Of minimum Bayes risk decoding, which both papers report."""
-    found = []
+    orderings = []
     for row in rows:
         if row.above not in known or row.name not in known:
             continue
@@ -155,8 +155,8 @@ def _orderings(rows: Sequence[Row], known: _Values, published: Published, text: 
             higher.append(sum(gap > 0 for gap in gaps))
         else:
             names = row.name, row.above, len(better)
-            found.append(Ordering(*names, tuple(paper), tuple(here), tuple(higher)))
-    return tuple(found)
+            orderings.append(Ordering(*names, tuple(paper), tuple(here), tuple(higher)))
+    return tuple(orderings)
 
 
 def length_name(bound: int | None) -> str:

@@ -223,11 +223,11 @@ def _log_probs(grammar: CFG, weights: Weights, words: Tensor) -> Tensor:
 
 def _segmentation(grammar: CFG, weights: Weights, corpus: SegmentedCorpus) -> dict[str, float]:
     """Scores of the most probable segmentations; NaN where there is nothing to be right about."""
-    found = verbs.segment(grammar, weights, corpus.forms)
-    found = [
-        segments or [form] for segments, form in zip(found, corpus.forms, strict=True)
+    segmented = verbs.segment(grammar, weights, corpus.forms)
+    segmented = [
+        segments or [form] for segments, form in zip(segmented, corpus.forms, strict=True)
     ]  # EM may make it impossible
-    scores = segmentation_scores(found, closest_segmentations(found, corpus.alternatives))
+    scores = segmentation_scores(segmented, closest_segmentations(segmented, corpus.alternatives))
     shares = {"token_f1": scores.token.f1, "boundary_f1": scores.boundary.f1, "type_f1": scores.type.f1}
     return {name: math.nan if share is None else share for name, share in shares.items()} | {"exact": scores.exact}
 
@@ -253,11 +253,11 @@ class _Watch:
     def __call__(self, loop: GrammarLoop) -> None:
         self.seconds += time.process_time() - self.last
         number = len(loop.history)
-        found = perplexity(_log_probs(self.grammar, loop.weights(), self.held_out)) if self._due(number) else math.nan
+        value = perplexity(_log_probs(self.grammar, loop.weights(), self.held_out)) if self._due(number) else math.nan
         self.times.append(self.seconds)
-        self.perplexities.append(found)
+        self.perplexities.append(value)
         what = f"sweep {number} of {self.total}" if self.sampled else f"iteration {number}"
-        self.say(what if math.isnan(found) else f"{what}, held-out perplexity {found:.4g}")
+        self.say(what if math.isnan(value) else f"{what}, held-out perplexity {value:.4g}")
         self.last = time.process_time()
 
     def _due(self, number: int) -> bool:

@@ -84,11 +84,11 @@ def _trials() -> tuple[ExperimentRow, ...]:
 
 def _measures() -> tuple[Measure, ...]:
     names = {"probable": "max. prob.", "mbr": "MBR", "sampled": "sampled"}
-    found = [Measure(name, label, percent=True) for name, label in names.items()]
-    found.append(Measure("nats", "nats per token", digits=3))
+    measures = [Measure(name, label, percent=True) for name, label in names.items()]
+    measures.append(Measure("nats", "nats per token", digits=3))
     for name in ("probable", "mbr"):
-        found += [Measure(f"{name}_{b}", f"{names[name]} ≤{b}", percent=True) for b in BINS if b is not None]
-    return tuple(found)
+        measures += [Measure(f"{name}_{b}", f"{names[name]} ≤{b}", percent=True) for b in BINS if b is not None]
+    return tuple(measures)
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,9 +165,9 @@ class PitmanYorTable:
         metrics, right = self._scores(sampler, seed, row == UNTAGGED)
         parameters = {"right": right}
         for site in SITES:
-            found = {"alpha": sampler.concentration[site], "epsilon": sampler.discount[site]}
-            parameters |= {f"{site}.{name}": x for name, x in found.items()}
-            metrics |= {f"{site}_{name}_{i}": v for name, x in found.items() for i, v in enumerate(x.tolist())}
+            by_level = {"alpha": sampler.concentration[site], "epsilon": sampler.discount[site]}
+            parameters |= {f"{site}.{name}": x for name, x in by_level.items()}
+            metrics |= {f"{site}_{name}_{i}": v for name, x in by_level.items() for i, v in enumerate(x.tolist())}
         stopped = f"{steps} steps" if steps > 1 else "nothing to be sampled"
         return Learnt((), parameters, iterations=steps, stopped=stopped, curves=curves, metrics=metrics)
 
@@ -188,8 +188,8 @@ class PitmanYorTable:
             sentences = self.test_tags, test.words, test.cases
             parsed, sampled = parser.parse(*sentences), parser.sample(*sentences, SAMPLES, generator)
             scores = {"nats": float(parsed.log_likelihood.sum()) / int((test.words >= 0).sum())}
-        found = {"probable": parsed.heads["viterbi"][None], "mbr": parsed.heads["mbr"][None], "sampled": sampled}
-        for name, trees in found.items():
+        heads = {"probable": parsed.heads["viterbi"][None], "mbr": parsed.heads["mbr"][None], "sampled": sampled}
+        for name, trees in heads.items():
             scores |= accuracies(name, trees, test)
         return scores, ((parsed.heads["viterbi"] == test.heads) & test.is_scored).sum(-1)
 

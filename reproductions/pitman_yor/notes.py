@@ -111,5 +111,5 @@ def _levels(results: Mapping[Key, Any], row: str, site: str) -> str:
 
 
 def _mean(results: Mapping[Key, Any], row: str, name: str) -> float | None:
-    found = [r.metrics[name] for key, r in results.items() if key.row == row and name in r.metrics]
-    return statistics.fmean(found) if found else None
+    values = [r.metrics[name] for key, r in results.items() if key.row == row and name in r.metrics]
+    return statistics.fmean(values) if values else None

@@ -45,10 +45,10 @@ def all_pictures(study: PitmanYorTable, learnt: Mapping[Key, Learnt]) -> dict[st
         for q in ("exact", "minimal", "maximal")
     ]
     chains = _best(learnt, ranked)
-    for key, found in sorted(chains.items(), key=lambda item: item[0].start)[:1]:
-        seats = _seats(study, key, found)
+    for key, run in sorted(chains.items(), key=lambda item: item[0].start)[:1]:
+        seats = _seats(study, key, run)
         figures |= {
-            "draws": _draws(seats, found, exact=key.row.endswith("exact")),
+            "draws": _draws(seats, run, exact=key.row.endswith("exact")),
             "contexts": _context(study, seats["words"]),
         }
     return figures
@@ -57,7 +57,7 @@ def all_pictures(study: PitmanYorTable, learnt: Mapping[Key, Learnt]) -> dict[st
 def _best(learnt: Mapping[Key, Learnt], rows: list[str]) -> dict[Key, Learnt]:
     """The chains of the first of these rows that has any."""
     for row in rows:
-        if chains := {key: found for key, found in learnt.items() if key.row == row}:
+        if chains := {key: run for key, run in learnt.items() if key.row == row}:
             return chains
     return {}
 
@@ -69,11 +69,11 @@ def _traces(chains: Mapping[Key, Learnt]) -> Figure:
 
     from pyrogram.viz.restaurants import plot_trace
 
-    kinds = [k for k in ("strength", "discount") if any(f"tags_{k}_0" in found.curves for found in chains.values())]
+    kinds = [k for k in ("strength", "discount") if any(f"tags_{k}_0" in run.curves for run in chains.values())]
     names = [f"{site}_{kind}" for kind in kinds for site in SITES]
     figure = Figure(figsize=(3.6 * len(SITES), 2.5 * len(kinds)), layout="constrained")
     axes = list(figure.subplots(len(kinds), len(SITES), squeeze=False).flatten())
-    plot_trace([{name: _trace(found, name) for name in names} for found in chains.values()], axes=axes)
+    plot_trace([{name: _trace(run, name) for name in names} for run in chains.values()], axes=axes)
     handles, labels = axes[0].get_legend_handles_labels()
     if (legend := axes[0].get_legend()) is not None:  # among so many lines there is no room for it
         legend.remove()
@@ -88,19 +88,19 @@ def _traces(chains: Mapping[Key, Learnt]) -> Figure:
     return figure
 
 
-def _trace(found: Learnt, name: str) -> Tensor:
+def _trace(run: Learnt, name: str) -> Tensor:
     """Shape ``(steps, L)``."""
-    return torch.tensor(list(_levels(found, name)), dtype=torch.float64).T
+    return torch.tensor(list(_levels(run, name)), dtype=torch.float64).T
 
 
-def _levels(found: Learnt, name: str) -> Iterator[tuple[float, ...]]:
+def _levels(run: Learnt, name: str) -> Iterator[tuple[float, ...]]:
     level = 0
-    while (curve := found.curves.get(f"{name}_{level}")) is not None:
+    while (curve := run.curves.get(f"{name}_{level}")) is not None:
         yield curve
         level += 1
 
 
-def _seats(study: PitmanYorTable, key: Key, found: Learnt) -> dict[str, Restaurants]:
+def _seats(study: PitmanYorTable, key: Key, run: Learnt) -> dict[str, Restaurants]:
     """The training events at their tables, given a chain's last hyperparameters."""
     train, grammar = study.train, study.grammar
     values, contexts = observed_events(grammar.events(train.tags, train.words, train.cases, train.heads))
@@ -108,7 +108,7 @@ def _seats(study: PitmanYorTable, key: Key, found: Learnt) -> dict[str, Restaura
     generator = torch.Generator().manual_seed(study.seed + key.start)
     seats = {}
     for site in SITES:
-        alpha, epsilon = (found.parameters[f"{site}.{name}"] for name in ("alpha", "epsilon"))
+        alpha, epsilon = (run.parameters[f"{site}.{name}"] for name in ("alpha", "epsilon"))
         process = HierarchicalPitmanYor(contexts[site], alpha, epsilon, grammar.num_values[site], paths=paths)
         seats[site] = process.restaurants(values[site], generator)
         for _ in range(_RESEATED if paths == "exact" else 0):
@@ -116,7 +116,7 @@ def _seats(study: PitmanYorTable, key: Key, found: Learnt) -> dict[str, Restaura
     return seats
 
 
-def _draws(seats: Mapping[str, Restaurants], found: Learnt, exact: bool) -> Figure:
+def _draws(seats: Mapping[str, Restaurants], run: Learnt, exact: bool) -> Figure:
     """A panel for each site; what the process expects is a line, where seats are the process's own."""
     from matplotlib.figure import Figure
 
@@ -124,8 +124,8 @@ def _draws(seats: Mapping[str, Restaurants], found: Learnt, exact: bool) -> Figu
 
     figure = Figure(figsize=(4.0 * len(SITES), 3.4), layout="constrained")
     for site, ax in zip(SITES, figure.subplots(1, len(SITES)), strict=True):
-        given = [found.parameters[f"{site}.{name}"] for name in ("alpha", "epsilon")] if exact else [None, None]
-        plot_draws(seats[site], *given, ax=ax)
+        prior = [run.parameters[f"{site}.{name}"] for name in ("alpha", "epsilon")] if exact else [None, None]
+        plot_draws(seats[site], *prior, ax=ax)
         ax.set_title(site, fontsize=9)
         for dots in ax.collections + ax.lines:
             dots.set_rasterized(len(dots.get_xdata()) > 500)
@@ -165,7 +165,7 @@ def _features(study: PitmanYorTable) -> dict[str, Tensor]:
     parent = (train.heads - 1).clamp_min(0)
     inside = train.heads > 0
     position = torch.arange(train.heads.shape[1]).expand_as(parent)
-    found = {"tag": train.tags, "direction": (position > parent).long()}
+    features = {"tag": train.tags, "direction": (position > parent).long()}
     for name, values in (("tag", train.tags), ("word", train.words), ("case", train.cases)):
-        found[f"parent_{name}"] = values.gather(1, parent)
-    return {name: values[inside] for name, values in found.items()}
+        features[f"parent_{name}"] = values.gather(1, parent)
+    return {name: values[inside] for name, values in features.items()}

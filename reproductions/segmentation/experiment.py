@@ -101,8 +101,8 @@ class Words:
         sampler.run(utterances, grammar, prior, num_steps=self.sweeps, progress=False, callback=watch, **fixed)
         seconds = time.process_time() - began
         scores = segmentation_scores(sampler.segments(), self.corpus.segments)
-        for name, found in (("token", scores.token), ("boundary", scores.boundary), ("lexicon", scores.type)):
-            metrics[f"{name}_f1"] = found.f1 or 0.0
+        for name, score in (("token", scores.token), ("boundary", scores.boundary), ("lexicon", scores.type)):
+            metrics[f"{name}_f1"] = score.f1 or 0.0
         metrics |= {"log_joint": sampler.log_joint, "seconds": seconds, "acceptance": sampler.acceptance}
         return Learnt(
             (),

@@ -54,15 +54,15 @@ class StudySettings:
 
     def as_dict(self) -> dict[str, Any]:
         """What one start of one row depends on: not how many rows and starts there are, nor who runs them."""
-        own: dict[str, Any] = {"table": self.table, "dev_max_length": self.dev_max_length}
+        options: dict[str, Any] = {"table": self.table, "dev_max_length": self.dev_max_length}
         # Defaults are not said, as in folders that are older than these options.
-        own |= {"sweeps": self.sweeps} if self.sweeps else {}
-        own |= {"pooled": True} if self.pooled else {}
-        own |= {name: value for name, value in asdict(self.normal).items() if value != _DEFAULTS[name]}
+        options |= {"sweeps": self.sweeps} if self.sweeps else {}
+        options |= {"pooled": True} if self.pooled else {}
+        options |= {name: value for name, value in asdict(self.normal).items() if value != _DEFAULTS[name]}
         common = self.common.as_dict()
         for name in ("method", "alpha", "starts", "valence_attach"):
             del common[name]
-        return own | common
+        return options | common
 
     def differences(self, other: dict[str, Any]) -> list[str]:
         """What another study's settings have otherwise, in words."""

@@ -115,12 +115,12 @@ def unpack_result(data: bytes) -> Result:
 
     :raises ValueError: if they are not such a file's.
     """
-    found = json.loads(_metadata(data)["result"])
-    scores = tuple(Score(**score) for score in found.pop("scores"))
-    held_out = math.nan if found["held_out"] is None else found["held_out"]
-    metrics = {name: math.nan if value is None else value for name, value in found.get("metrics", {}).items()}
+    fields = json.loads(_metadata(data)["result"])
+    scores = tuple(Score(**score) for score in fields.pop("scores"))
+    held_out = math.nan if fields["held_out"] is None else fields["held_out"]
+    metrics = {name: math.nan if value is None else value for name, value in fields.get("metrics", {}).items()}
     heads = {name.removeprefix("heads."): h.long() for name, h in load(data).items() if name.startswith("heads.")}
-    return Result(scores, **(found | {"held_out": held_out, "metrics": metrics}), heads=heads)
+    return Result(scores, **(fields | {"held_out": held_out, "metrics": metrics}), heads=heads)
 
 
 def unpack_learnt(data: bytes) -> Learnt:
@@ -154,8 +154,8 @@ def _metadata(data: bytes) -> dict[str, Any]:
     """The metadata of a safetensors file, which the library gives only of files on disk."""
     size = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + size])
-    found: dict[str, Any] = header["__metadata__"]
-    return found
+    metadata: dict[str, Any] = header["__metadata__"]
+    return metadata
 
 
 def open_folder(path: Path, settings: StudySettings | TrialSettings, resume: bool) -> None:
@@ -165,11 +165,11 @@ def open_folder(path: Path, settings: StudySettings | TrialSettings, resume: boo
     :raises CommandError: if the folder cannot be made, or holds something else.
     """
     others = sorted(p.name for p in entries(path) if p.name not in (STARTS, LOCK) and not is_draft(p))
-    found = _config(path).get("format") if CONFIG in others else None
-    if isinstance(found, str) and found.startswith("pyrogram-reproduce-") and found != FORMAT:
-        told = f"holds a reproduction of another version of pyrogram ({found}, not {FORMAT})"
+    version = _config(path).get("format") if CONFIG in others else None
+    if isinstance(version, str) and version.startswith("pyrogram-reproduce-") and version != FORMAT:
+        told = f"holds a reproduction of another version of pyrogram ({version}, not {FORMAT})"
         raise CommandError(f"--out {path} {told}; give another folder")
-    if others and found != FORMAT:
+    if others and version != FORMAT:
         raise CommandError(f"--out {path} holds files but no reproduction ({others[0]}); give another folder")
     if others and resume:
         earlier = _config(path).get("settings")
@@ -228,10 +228,10 @@ def other_rows(path: Path, keys: Iterable[Key]) -> str:
 
 def _config(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads((path / CONFIG).read_text(encoding="utf-8"))
+        config = json.loads((path / CONFIG).read_text(encoding="utf-8"))
     except ValueError as error:
         raise CommandError(f"{path / CONFIG} is no JSON file ({error})") from None
-    return found if isinstance(found, dict) else {}
+    return config if isinstance(config, dict) else {}
 
 
 def _version() -> str:

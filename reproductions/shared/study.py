@@ -53,9 +53,9 @@ def run_study(study: AnyStudy, out: Path | None, resume: bool) -> dict[Key, Resu
 
 
 def _told(result: Result) -> str:
-    parts = [f"α = {result.alpha:g}"] if result.alpha is not None else []
+    texts = [f"α = {result.alpha:g}"] if result.alpha is not None else []
     if result.iterations:
-        parts.append(plural(result.iterations, "iteration"))
+        texts.append(plural(result.iterations, "iteration"))
     if not math.isnan(result.held_out):
-        parts.append(f"held-out log-likelihood {result.held_out:,.2f}")
-    return ", ".join([*parts, result.stopped or "done"])
+        texts.append(f"held-out log-likelihood {result.held_out:,.2f}")
+    return ", ".join([*texts, result.stopped or "done"])

@@ -29,8 +29,8 @@ _LARGE = 1e6
 
 def values(results: Mapping[Key, Result | Learnt], row: str, measure: Measure) -> list[float]:
     """A metric of all starts of a row, as it is shown; starts without it are left out."""
-    found = [_number(result, measure.name) for key, result in results.items() if key.row == row]
-    return [100 * v if measure.percent else v for v in found if not math.isnan(v)]
+    numbers = [_number(result, measure.name) for key, result in results.items() if key.row == row]
+    return [100 * v if measure.percent else v for v in numbers if not math.isnan(v)]
 
 
 def _number(result: Result | Learnt, name: str) -> float:
@@ -69,7 +69,7 @@ def cell(study: TrialStudy, results: Mapping[Key, Result], row: str, measure: Me
 def differences(study: TrialStudy, results: Mapping[Key, Result]) -> list[tuple[str, str, str]]:
     """Rows compared start by start: which with which, mean ± deviation, and in how many starts the first is greater."""
     measure = next(m for m in study.experiment.measures if m.name == study.experiment.compared)
-    found = []
+    rows = []
     for trial in study.trials:
         ours = values(results, trial.name, measure)
         for other in (*([trial.above] if trial.above else []), *trial.also):
@@ -81,8 +81,8 @@ def differences(study: TrialStudy, results: Mapping[Key, Result]) -> list[tuple[
             gaps = [a - b for a, b in zip(ours, theirs, strict=True)]
             spread = f" ± {statistics.stdev(gaps):.{measure.digits}f}" if len(gaps) > 1 else ""
             text = f"{statistics.fmean(gaps):+.{measure.digits}f}{spread}"
-            found.append((f"{trial.name} − {other}", text, f"{sum(g > 0 for g in gaps)}/{len(gaps)}"))
-    return found
+            rows.append((f"{trial.name} − {other}", text, f"{sum(g > 0 for g in gaps)}/{len(gaps)}"))
+    return rows
 
 
 def heading(study: TrialStudy) -> str:
@@ -124,7 +124,7 @@ def markdown(study: TrialStudy, results: Mapping[Key, Result]) -> str:
     compared = differences(study, results)
     if compared:
         lines += ["", f"{heading(study)}:", "", "| | difference | starts |", "|---|---:|---:|"]
-        lines += [f"| {' | '.join(parts)} |" for parts in compared]
+        lines += [f"| {' | '.join(columns)} |" for columns in compared]
     return "\n".join([*lines, "", *(f"- {note}" for note in study.experiment.notes(results))]) + "\n"
 
 
@@ -166,15 +166,15 @@ def _curves_csv(learnt: Mapping[Key, Learnt]) -> str:
     file = io.StringIO()
     lines = csv.writer(file, lineterminator="\n")
     lines.writerow(["row", "start", "curve", "iteration", "value"])
-    for key, found in learnt.items():
-        for name, curve in sorted(found.curves.items()):  # safetensors have no order
+    for key, run in learnt.items():
+        for name, curve in sorted(run.curves.items()):  # safetensors have no order
             lines.writerows([key.row, key.start, name, i, v] for i, v in enumerate(curve, 1) if not math.isnan(v))
     return file.getvalue()
 
 
 def curves_svg(study: TrialStudy, learnt: Mapping[Key, Learnt]) -> bytes | None:
     """A panel for each curve of the experiment: every start thin, in the colour of its row."""
-    panels = [c for c in study.experiment.curves if any(c.y in found.curves for found in learnt.values())]
+    panels = [c for c in study.experiment.curves if any(c.y in run.curves for run in learnt.values())]
     if not panels:
         return None
     from matplotlib.figure import Figure
@@ -200,7 +200,7 @@ def _svg(figure: Any) -> bytes:
 def _draw(ax: Any, curve: Curve, study: TrialStudy, learnt: Mapping[Key, Learnt]) -> None:
     least = math.inf
     for number, trial in enumerate(study.trials):
-        runs = [found.curves for key, found in learnt.items() if key.row == trial.name and curve.y in found.curves]
+        runs = [run.curves for key, run in learnt.items() if key.row == trial.name and curve.y in run.curves]
         for i, run in enumerate(runs):
             x: Sequence[float] = run[curve.x] if curve.x else range(1, len(run[curve.y]) + 1)
             known = [(a, b) for a, b in zip(x, run[curve.y], strict=True) if not math.isnan(b)]

@@ -39,24 +39,24 @@ def read_experiment(files: Mapping[str, Path], options: Mapping[str, Any], seed:
     numbers = _numbers(options["states"])
     used = {"sweeps": options["sweeps"], "tags": options["tags"] or "xpos", "unseen": options["unseen"]}
     banks = read_treebanks(files, used["tags"], used["unseen"], options["format"])
-    parts = banks.train, banks.test, banks.lexicon, banks.tag_names
-    return Topics(*parts, numbers, seed, used["sweeps"], used["unseen"]), used
+    inputs = banks.train, banks.test, banks.lexicon, banks.tag_names
+    return Topics(*inputs, numbers, seed, used["sweeps"], used["unseen"]), used
 
 
 def _numbers(text: str) -> tuple[int, ...]:
     """Numbers of states."""
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdigit() and 2 <= int(part) <= 9999 for part in parts):
+    texts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() and 2 <= int(part) <= 9999 for part in texts):
         raise CommandError(f"--states must be whole numbers from 2 to 9999, separated by commas, not {text!r}")
-    return tuple(dict.fromkeys(int(part) for part in parts))
+    return tuple(dict.fromkeys(int(part) for part in texts))
 
 
 def _measures() -> tuple[Measure, ...]:
     names = {"sampled": "sampled", "probable": "max. prob."}
-    found = [Measure(name, label, percent=True) for name, label in (*names.items(), ("mbr", "MBR"))]
+    measures = [Measure(name, label, percent=True) for name, label in (*names.items(), ("mbr", "MBR"))]
     for name, label in names.items():
-        found += [Measure(f"{name}_{b}", f"{label} ≤{b}", percent=True) for b in BINS if b is not None]
-    return tuple(found)
+        measures += [Measure(f"{name}_{b}", f"{label} ≤{b}", percent=True) for b in BINS if b is not None]
+    return tuple(measures)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,11 +142,11 @@ class Topics:
         sampled, acceptance = sample_trees(
             topics, words, seen, num_samples=SAMPLES, burn_in=BURN_IN, thin=THIN, seed=seed
         )
-        found = {"sampled": sampled}
-        found["probable"] = topics.parse(words, seen)[None]
-        found["mbr"] = topics.parse(words, seen, decoder="mbr")[None]
+        heads = {"sampled": sampled}
+        heads["probable"] = topics.parse(words, seen)[None]
+        heads["mbr"] = topics.parse(words, seen, decoder="mbr")[None]
         scores = {"acceptance": acceptance}
-        for name, trees in found.items():
+        for name, trees in heads.items():
             scores |= accuracies(name, trees, self.test)
         return scores
 
@@ -156,4 +156,4 @@ class Topics:
 
     def written(self, learnt: Mapping[Key, Learnt]) -> Mapping[str, bytes]:
         """Table 3: the words of states, aligned across chains."""
-        return topic_files(self, {key: states_of(found) for key, found in learnt.items() if key.row != POS})
+        return topic_files(self, {key: states_of(run) for key, run in learnt.items() if key.row != POS})

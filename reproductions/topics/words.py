@@ -40,7 +40,7 @@ def topic_files(study: Topics, chains: Mapping[Key, Tensor]) -> dict[str, bytes]
     if not rows:
         return {}
     row = min(rows, key=lambda name: abs(int(name.removeprefix("states-")) - _PAPER_STATES))
-    states = [found for key, found in sorted(chains.items(), key=lambda item: item[0].start) if key.row == row]
+    states = [chain for key, chain in sorted(chains.items(), key=lambda item: item[0].start) if key.row == row]
     table = _Table(study, states)
     order = sorted(range(table.number), key=lambda k: -float(table.agreed[k]))[:_SHOWN]
     drawing = draw_topics([table.words(k) for k in order], headings=[table.heading(k) for k in order])
@@ -128,8 +128,8 @@ def _means(study: Topics, results: Mapping[Key, Any], name: str, unit: float, di
     """A metric of every row that has it, its mean over chains."""
     told = []
     for trial in study.trials:
-        found = [r.metrics[name] for key, r in results.items() if key.row == trial.name and name in r.metrics]
-        told += [f"{trial.name} {unit * statistics.fmean(found):.{digits}f}"] if found else []
+        values = [r.metrics[name] for key, r in results.items() if key.row == trial.name and name in r.metrics]
+        told += [f"{trial.name} {unit * statistics.fmean(values):.{digits}f}"] if values else []
     return ", ".join(told)
 
 
@@ -174,10 +174,10 @@ def _about_scores(study: Topics, results: Mapping[Key, Any]) -> tuple[str, ...]:
     if base is not None:
         gaps = []
         for trial in study.trials[1:]:
-            found = [100 * (r.metrics["sampled"] - base) for key, r in results.items() if key.row == trial.name]
-            if found:
-                higher = sum(gap > 0 for gap in found)
-                gaps.append(f"{trial.name} {statistics.fmean(found):+.1f} ({higher}/{len(found)})")
+            differences = [100 * (r.metrics["sampled"] - base) for key, r in results.items() if key.row == trial.name]
+            if differences:
+                higher = sum(gap > 0 for gap in differences)
+                gaps.append(f"{trial.name} {statistics.fmean(differences):+.1f} ({higher}/{len(differences)})")
         if gaps:
             lines.append(
                 f"sampled trees, difference to tags, and in how many chains it is positive: {', '.join(gaps)}."

@@ -50,8 +50,8 @@ def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
         return view._getvalue()
     if not isinstance(kind, types.BaseTuple):
         return value
-    parts = cgutils.unpack_tuple(builder, value)
-    views = [_without_owner(context, builder, *part) for part in zip(kind.types, parts, strict=True)]
+    members = cgutils.unpack_tuple(builder, value)
+    views = [_without_owner(context, builder, *part) for part in zip(kind.types, members, strict=True)]
     return context.make_tuple(builder, kind, views)
 
 
@@ -93,25 +93,25 @@ def update_blocks(
         block = take(turns)
         if block >= len(block_ptr) - 1:
             break
-        own = order[block_ptr[block] : block_ptr[block + 1]]
+        rows = order[block_ptr[block] : block_ptr[block + 1]]
         alone = 0
-        while alone < len(own) and x.phase[own[alone]] < 0:
+        while alone < len(rows) and x.phase[rows[alone]] < 0:
             alone += 1
-        _newton_steps(scratch, x, prior, state, own[:alone], steps, tolerance, gain)
-        own = own[alone:]
-        for e in own:
+        _newton_steps(scratch, x, prior, state, rows[:alone], steps, tolerance, gain)
+        rows = rows[alone:]
+        for e in rows:
             gain[x.expert_group[e]] = np.inf
         one = min(steps, 1)  # no literal, which would be compiled for itself
         for _ in range(steps):
             live = 0  # rows of groups with something left to gain move to the front, in order
-            for i in range(len(own)):
-                if gain[x.expert_group[own[i]]] > tolerance:
-                    own[live] = own[i]
+            for i in range(len(rows)):
+                if gain[x.expert_group[rows[i]]] > tolerance:
+                    rows[live] = rows[i]
                     live += 1
-            own = own[:live]
-            for e in own:
+            rows = rows[:live]
+            for e in rows:
                 gain[x.expert_group[e]] = 0.0
-            _newton_steps(scratch, x, prior, state, own, one, tolerance, gain)
+            _newton_steps(scratch, x, prior, state, rows, one, tolerance, gain)
 
 
 @njit(nogil=True)
@@ -120,28 +120,28 @@ def _newton_steps(
     x: LayoutArrays,
     prior: PriorArrays,
     state: State,
-    own: Array,
+    rows: Array,
     steps: int,
     tolerance: float,
     gain: Array,
 ) -> None:
-    """Newton steps for the expert rows ``own``, eight at a time."""
+    """Newton steps for the expert ``rows``, eight at a time."""
     mem, c, table = scratch.mem, scratch.cells, scratch.table
     begin = 0
-    while begin < len(own):
-        e = own[begin]
+    while begin < len(rows):
+        e = rows[begin]
         diagonal = prior.diagonal[x.expert[e]]
         count = 1
-        while begin + count < len(own) and count < WIDTH:
-            other = own[begin + count]
+        while begin + count < len(rows) and count < WIDTH:
+            other = rows[begin + count]
             if x.kind[other] != x.kind[e] or prior.diagonal[x.expert[other]] != diagonal:
                 break
             count += 1
         length = x.expert_start[e + 1] - x.expert_start[e]
-        if begin == 0 or x.kind[own[begin - 1]] != x.kind[e]:
+        if begin == 0 or x.kind[rows[begin - 1]] != x.kind[e]:
             _describe(x, e, table)
         k = table[: x.att_ptr[e + 1] - x.att_ptr[e]]
-        batch = own[begin : begin + count]
+        batch = rows[begin : begin + count]
         _read(scratch, k, x, prior, state, batch, length, diagonal)
         left = maximise(mem, c, k, length, diagonal, steps, tolerance)
         _write(scratch, k, x, state, batch, length)
@@ -179,17 +179,17 @@ def _read(
 ) -> None:
     """Priors, present state and counts to the lanes; lanes without a row of their own repeat the first."""
     mem, c, places = scratch.mem, scratch.cells, scratch.places
-    own, first, other = places[0], places[1], places[2]
+    expert, first, other = places[0], places[1], places[2]
     same = True
     for lane in range(WIDTH):
         e = batch[lane] if lane < len(batch) else batch[0]
-        own[lane] = x.expert_start[e]
+        expert[lane] = x.expert_start[e]
         first[lane] = prior.start[x.expert[e]]
         same = same and first[lane] == first[0]
         for a in range(len(k)):
             mem[(c.scale + a) * WIDTH + lane] = x.att_scale[x.att_ptr[e] + a]
-    _gather(mem, c.m, state.m, own, length)
-    _gather(mem, c.v, state.v, own, length)
+    _gather(mem, c.m, state.m, expert, length)
+    _gather(mem, c.v, state.v, expert, length)
     _gather(mem, c.mu, prior.mu, first, length)
     _gather(mem, c.low, prior.precision_diag, first, length)
     for a in range(len(k)):
@@ -254,7 +254,7 @@ def _scatter(mem: Array, cell: int, target: Array, places: Array, length: int) -
 def _write(scratch: Scratch, k: Array, x: LayoutArrays, state: State, batch: Array, length: int) -> None:
     """Lanes to the arrays; lanes that repeat the first write what it writes."""
     mem, c = scratch.mem, scratch.cells
-    own, other = scratch.places[0], scratch.places[2]
+    expert, other = scratch.places[0], scratch.places[2]
     for i in range(length):
         store(mem, c.mu + i, load(mem, c.mu + i) + load(mem, c.d + i))
     for a in range(len(k)):
@@ -271,5 +271,5 @@ def _write(scratch: Scratch, k: Array, x: LayoutArrays, state: State, batch: Arr
             _find_rows(x, batch, a, other)
             _scatter(mem, c.u + k[a, OFFSET], state.u, other, k[a, SIZE])
             _scatter(mem, c.w + k[a, OFFSET], state.w, other, k[a, SIZE])
-    _scatter(mem, c.mu, state.m, own, length)
-    _scatter(mem, c.v_now, state.v, own, length)
+    _scatter(mem, c.mu, state.m, expert, length)
+    _scatter(mem, c.v_now, state.v, expert, length)

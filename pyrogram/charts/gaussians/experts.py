@@ -145,8 +145,8 @@ def _cost(layout: ExpertLayout, priors: ExpertPriors, per_coordinate: float, pow
 def _check_arrays(**arrays: tuple[Array, Array]) -> None:
     for name, (array, start) in arrays.items():
         if array.shape != (start[-1],) or array.dtype != np.float64 or not array.flags.c_contiguous:
-            found = f"{array.dtype} of shape {array.shape}"
-            raise ValueError(f"{name} must be a contiguous float64 array of shape ({start[-1]},), but is {found}")
+            shown = f"{array.dtype} of shape {array.shape}"
+            raise ValueError(f"{name} must be a contiguous float64 array of shape ({start[-1]},), but is {shown}")
 
 
 def _check_groups(layout: ExpertLayout, groups: Array) -> Array:

@@ -133,9 +133,9 @@ class ExpertLayout:
         for k in range(per_row.max(initial=0)):
             (more,) = (per_row > k).nonzero()
             a = self.att_ptr[more] + k
-            own = _numbered(self.att_coord[a], size[a], self.att_slot[a])
-            pattern = pattern * (len(own) + 1)
-            pattern[more] += 1 + own
+            attachment = _numbered(self.att_coord[a], size[a], self.att_slot[a])
+            pattern = pattern * (len(attachment) + 1)
+            pattern[more] += 1 + attachment
             pattern = _numbered(pattern)
         experts_of_row = np.bincount(self.att_row[first], minlength=len(self.row_group))
         shares = np.zeros(E, np.bool_)

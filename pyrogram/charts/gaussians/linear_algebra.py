@@ -116,12 +116,12 @@ def times_symmetric(mem: Array, matrix: int, vector: int, out: int, n: int) -> N
     """out = matrix vector."""
     for i in range(n):
         row = matrix + i * (i + 1) // 2
-        own = load(mem, vector + i)
-        total = load(mem, row + i) * own
+        factor = load(mem, vector + i)
+        total = load(mem, row + i) * factor
         for j in range(i):
             entry = load(mem, row + j)
             total = fma(entry, load(mem, vector + j), total)
-            store(mem, out + j, fma(entry, own, load(mem, out + j)))
+            store(mem, out + j, fma(entry, factor, load(mem, out + j)))
         store(mem, out + i, total)
 
 

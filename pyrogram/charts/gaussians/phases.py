@@ -12,9 +12,9 @@ def find_phases(att_ptr: Array, att_row: Array, shares: Array, next_phase: Array
     for e in range(len(shares)):
         if not shares[e]:
             continue
-        own = 0
+        earliest = 0
         for a in range(att_ptr[e], att_ptr[e + 1]):
-            own = max(own, next_phase[att_row[a]])
-        phase[e] = own
+            earliest = max(earliest, next_phase[att_row[a]])
+        phase[e] = earliest
         for a in range(att_ptr[e], att_ptr[e + 1]):
-            next_phase[att_row[a]] = own + 1
+            next_phase[att_row[a]] = earliest + 1

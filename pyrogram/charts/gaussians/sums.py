@@ -26,11 +26,11 @@ def average(x: LayoutArrays, m: Array, v: Array, u: Array, w: Array) -> None:
     """Add the segments of all expert rows to u and w."""
     for e in range(len(x.expert_start) - 1):
         for a in range(x.att_ptr[e], x.att_ptr[e + 1]):
-            row, own = x.row_start[x.att_row[a]], x.expert_start[e] + x.att_coord[a]
+            row, start = x.row_start[x.att_row[a]], x.expert_start[e] + x.att_coord[a]
             s = x.att_scale[a]
             for i in range(x.row_start[x.att_row[a] + 1] - row):
-                u[row + i] += s * m[own + i]
-                w[row + i] += s * s * v[own + i]
+                u[row + i] += s * m[start + i]
+                w[row + i] += s * s * v[start + i]
 
 
 @kernel
@@ -89,22 +89,22 @@ def negative_kl(
             break
         for g in groups[begin : begin + GROUPS]:
             for e in range(x.group_ptr[g], x.group_ptr[g + 1]):
-                n, own = x.expert[e], x.expert_start[e]
-                length = x.expert_start[e + 1] - own
+                n, start = x.expert[e], x.expert_start[e]
+                length = x.expert_start[e + 1] - start
                 first, at = prior.start[n], prior.matrix_start[n]
-                value = length - prior.log_det[n] + _sum_of_logs(v[own : own + length])
+                value = length - prior.log_det[n] + _sum_of_logs(v[start : start + length])
                 if prior.diagonal[n]:
                     for i in range(length):
-                        value -= prior.precision[at + i] * ((m[own + i] - prior.mu[first + i]) ** 2 + v[own + i])
+                        value -= prior.precision[at + i] * ((m[start + i] - prior.mu[first + i]) ** 2 + v[start + i])
                 else:
                     for i in range(length):
-                        d[i] = m[own + i] - prior.mu[first + i]
+                        d[i] = m[start + i] - prior.mu[first + i]
                         y[i] = 0
                     for i in range(length):
                         for j in range(length):
                             y[j] += d[i] * prior.precision[at + i * length + j]
                     for i in range(length):
-                        value -= d[i] * y[i] + prior.precision[at + i * length + i] * v[own + i]
+                        value -= d[i] * y[i] + prior.precision[at + i * length + i] * v[start + i]
                 out[g] += 0.5 * value
 
 
@@ -141,17 +141,17 @@ def moments(
         if part >= PARTS:
             break
         for e in range(len(x.expert) * part // PARTS, len(x.expert) * (part + 1) // PARTS):
-            n, own = x.expert[e], x.expert_start[e]
-            length = x.expert_start[e + 1] - own
+            n, start = x.expert[e], x.expert_start[e]
+            length = x.expert_start[e + 1] - start
             at, matrix = prior.start[n], prior.matrix_start[n]
             for i in range(length):
-                d[i] = m[own + i] - prior.mu[at + i]
+                d[i] = m[start + i] - prior.mu[at + i]
                 first[part, at + i] += d[i]
             if prior.diagonal[n]:
                 for i in range(length):
-                    second[part, matrix + i] += d[i] * d[i] + v[own + i]
+                    second[part, matrix + i] += d[i] * d[i] + v[start + i]
             else:
                 for i in range(length):
                     for j in range(length):
                         second[part, matrix + i * length + j] += d[i] * d[j]
-                    second[part, matrix + i * length + i] += v[own + i]
+                    second[part, matrix + i * length + i] += v[start + i]

@@ -12,19 +12,19 @@ import torch
 from torch import Tensor
 
 
-def as_tensor(name: str, given: Any, dtype: torch.dtype | None = None) -> Tensor:
+def as_tensor(name: str, value: Any, dtype: torch.dtype | None = None) -> Tensor:
     """A tensor, as it is but for the type, and one made of a number, of nested lists of numbers, or of an array.
 
     :raises TypeError: for anything else, also for lists of tensors, which would lose their gradient.
     """
-    if isinstance(given, Tensor):
-        return given.to(dtype)
+    if isinstance(value, Tensor):
+        return value.to(dtype)
     try:
-        if not (isinstance(given, (list, tuple)) and any(isinstance(x, Tensor) for x in given)):
-            return torch.as_tensor(given, dtype=dtype)
+        if not (isinstance(value, (list, tuple)) and any(isinstance(x, Tensor) for x in value)):
+            return torch.as_tensor(value, dtype=dtype)
         reason = "a list of tensors, which torch.stack makes one of"
     except (TypeError, ValueError, RuntimeError):
-        reason = repr(given)[:80]
+        reason = repr(value)[:80]
     raise TypeError(f"{name} must be a tensor or numbers, not {reason}")
 
 
@@ -48,10 +48,10 @@ def checked_values(values: Any, number: int, num_values: int) -> Any:
             f"values must be integers of shape ({number},), like the keys, not of shape {tuple(values.shape)} and "
             f"dtype {values.dtype}"
         )
-    found = values.detach().cpu().numpy()
-    if number and (found.min() < 0 or found.max() >= num_values):
-        raise ValueError(f"values must be 0..{num_values - 1}, but there are {found.min()}..{found.max()}")
-    return found.astype(np.int32)
+    array = values.detach().cpu().numpy()
+    if number and (array.min() < 0 or array.max() >= num_values):
+        raise ValueError(f"values must be 0..{num_values - 1}, but there are {array.min()}..{array.max()}")
+    return array.astype(np.int32)
 
 
 def parameters(concentration: Any, discount: Any, num_levels: int) -> tuple[Any, Any]:
@@ -86,7 +86,7 @@ def base_measure(base: Any, num_values: int) -> Any:
         base = as_tensor("base", base, torch.float64)
     if base.requires_grad:
         raise ValueError("the base measure is taken as given: detach it")
-    found: Any = base.cpu().numpy().astype(np.float64)
-    if found.shape != (num_values,) or not (found >= 0).all() or not abs(found.sum() - 1) < 1e-5:
+    measure: Any = base.cpu().numpy().astype(np.float64)
+    if measure.shape != (num_values,) or not (measure >= 0).all() or not abs(measure.sum() - 1) < 1e-5:
         raise ValueError(f"base must be probabilities of shape ({num_values},), not {base.tolist()[:10]}")
-    return found / found.sum()
+    return measure / measure.sum()

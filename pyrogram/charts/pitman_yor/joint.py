@@ -109,31 +109,31 @@ def _rest(start: Tensor, step: Tensor, length: Tensor) -> Tensor:
 
 
 @njit(nogil=True)
-def _put(row: Array, length: int, number: int, head: Array, long: Array, found: int) -> int:
+def _put(row: Array, length: int, number: int, head: Array, long: Array, listed: int) -> int:
     head[row, min(length, HEAD)] += number
     if length > HEAD:
-        if found < len(long):
-            long[found, 0], long[found, 1], long[found, 2] = row, length, number
-        found += 1
-    return found
+        if listed < len(long):
+            long[listed, 0], long[listed, 1], long[listed, 2] = row, length, number
+        listed += 1
+    return listed
 
 
 @kernel
 def _count(a: Arrays, paths: int, head: Array, long: Array) -> int:
     """Count products by their length up to HEAD, and list the longer ones as rows of ``long``; returns their number."""
-    found = 0
+    listed = 0
     for h in range(a.used[CONTEXTS]):
         if a.customers[h] > 0:
             row = 3 * a.levels[h]
-            found = _put(row + TABLES, a.tables[h] - 1, 1, head, long, found)
-            found = _put(row + CUSTOMERS, a.customers[h] - 1, 1, head, long, found)
+            listed = _put(row + TABLES, a.tables[h] - 1, 1, head, long, listed)
+            listed = _put(row + CUSTOMERS, a.customers[h] - 1, 1, head, long, listed)
     for d in range(a.used[DISHES]):
         row = 3 * a.levels[a.contexts[d]] + SIZES
         if paths == EXACT:
             b = a.buckets[d]
             while b >= 0:
-                found = _put(row, a.sizes[b] - 1, a.numbers[b], head, long, found)
+                listed = _put(row, a.sizes[b] - 1, a.numbers[b], head, long, listed)
                 b = a.after[b]
         elif paths == MINIMAL and a.c[d] > 0:
-            found = _put(row, a.c[d] - 1, 1, head, long, found)
-    return found
+            listed = _put(row, a.c[d] - 1, 1, head, long, listed)
+    return listed

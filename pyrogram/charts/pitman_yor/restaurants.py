@@ -256,8 +256,8 @@ class Restaurants:
             raise ValueError(f"level must be one of 0..{self.num_levels - 1}, not {level}")
         a, E = self._arrays, self._arrays.used[tables.DISHES]
         here = (a.levels[a.contexts[:E]] == level % self.num_levels) & (a.c[:E] > 0)
-        found = (a.keys[a.contexts[:E][here]], a.values[:E][here], a.c[:E][here], a.t[:E][here])
-        return Level(*(torch.from_numpy(x.astype(np.int64)) for x in found))
+        columns = (a.keys[a.contexts[:E][here]], a.values[:E][here], a.c[:E][here], a.t[:E][here])
+        return Level(*(torch.from_numpy(x.astype(np.int64)) for x in columns))
 
     def copy(self) -> Restaurants:
         """The same observations and seats, independent of these."""
@@ -277,8 +277,8 @@ class Restaurants:
         :raises ValueError: if it is the state of others, or no such state.
         """
         kind = [self.num_levels, self.num_values, self._paths]
-        found = state.get("kind")
-        if not isinstance(found, Tensor) or found.tolist() != kind:
+        saved = state.get("kind")
+        if not isinstance(saved, Tensor) or saved.tolist() != kind:
             raise ValueError(f"this is not the state of {self!r}")
         self._arrays = unpacked(state, self.num_levels, self.num_values, self.paths == "exact")
         self._histogram = None
@@ -351,19 +351,19 @@ class Restaurants:
             )
 
     def _locate(self, keys: Any, create: bool) -> Any:
-        found = np.zeros(keys.shape[1], np.int32)
+        contexts = np.zeros(keys.shape[1], np.int32)
         at = 0
         while at != seats.DONE:
             if create:
                 self._arrays = tables.grown(self._arrays, self.num_levels, 0, 0)
-            at, wrong = seats.locate(self._arrays, keys, create, at, found)
+            at, wrong = seats.locate(self._arrays, keys, create, at, contexts)
             if at == seats.NOT_NESTED:
                 self._arrays = tables.compacted(self._arrays)  # nothing was added
                 raise ValueError(
                     f"keys {keys[:, wrong].tolist()} of observation {wrong} are not nested: a finer key that "
                     "occurred before must come with the same coarser keys as then"
                 )
-        return found
+        return contexts
 
     def _grow_for_seats(self) -> None:
         self._arrays = tables.grown(self._arrays, 0, self.num_levels, 2 * self.num_levels)

@@ -44,12 +44,12 @@ DONE, NOT_NESTED = -1, -2  # instead of where a kernel stopped
 
 
 @kernel
-def locate(a: Arrays, keys: Array, create: bool, start: int, found: Array) -> tuple[int, int]:
+def locate(a: Arrays, keys: Array, create: bool, start: int, contexts: Array) -> tuple[int, int]:
     """The context of each observation; of those that are not there, the finest reduction that is, or -1 for none.
 
     :param keys: shape (L, M), coarsest level first.
     :param create: make those that are not there.
-    :param found: shape (M,), int32, written from ``start`` on.
+    :param contexts: shape (M,), int32, written from ``start`` on.
     :returns: where it stopped for want of room, or DONE; and the observation whose keys are not nested, or -1.
     """
     L, M = keys.shape
@@ -58,7 +58,7 @@ def locate(a: Arrays, keys: Array, create: bool, start: int, found: Array) -> tu
             return i, -1
         h = find_context(a, L - 1, keys[L - 1, i])
         if h >= 0:
-            found[i] = h
+            contexts[i] = h
             for l in range(L - 2, -1, -1):
                 h = a.parents[h]
                 if a.keys[h] != keys[l, i]:
@@ -74,7 +74,7 @@ def locate(a: Arrays, keys: Array, create: bool, start: int, found: Array) -> tu
                     break
                 h = add_context(a, l, keys[l, i], parent)
             parent = h
-        found[i] = parent
+        contexts[i] = parent
     return DONE, -1
 
 
@@ -279,16 +279,16 @@ def draw(
 @kernel
 def missing(a: Arrays, contexts: Array, values: Array, finest: int) -> int:
     """The first observation that cannot be taken away, for lack of such, or -1."""
-    found, stop = -1, len(contexts)
+    first, stop = -1, len(contexts)
     for i in range(len(contexts)):
         d = find_dish(a, contexts[i], values[i]) if contexts[i] >= 0 and a.levels[contexts[i]] == finest else -1
         if d < 0 or a.c[d] == 0:
-            found = stop = i
+            first = stop = i
             break
         a.c[d] -= 1
     for i in range(stop):
         a.c[find_dish(a, contexts[i], values[i])] += 1
-    return found
+    return first
 
 
 @kernel

@@ -30,8 +30,8 @@ def packed(a: Arrays) -> dict[str, Tensor]:
     lengths |= dict.fromkeys(("sizes", "numbers", "after"), B)
     if not B:  # but for exact seats
         del lengths["buckets"]
-    found = {name: torch.from_numpy(getattr(a, name)[:length].copy()) for name, length in lengths.items()}
-    return found | {"used": torch.from_numpy(a.used.copy()), "base": torch.from_numpy(a.base.copy())}
+    tensors = {name: torch.from_numpy(getattr(a, name)[:length].copy()) for name, length in lengths.items()}
+    return tensors | {"used": torch.from_numpy(a.used.copy()), "base": torch.from_numpy(a.base.copy())}
 
 
 def unpacked(state: Mapping[str, Tensor], num_levels: int, num_values: int, exact: bool) -> Arrays:
@@ -44,21 +44,21 @@ def unpacked(state: Mapping[str, Tensor], num_levels: int, num_values: int, exac
     missing = [name for name in (*names, "base") if name not in state]
     if missing:
         raise ValueError(f"this is not the state of restaurants: it has no {missing[0]!r}")
-    found = {name: _integers(name, state[name]) for name in (*names, "buckets") if name in state}
-    used = found.pop("used")
-    found.setdefault("buckets", np.full(found["c"].shape, -1, np.int32))
-    if not _fits(used, found, num_levels, num_values, exact):
+    arrays = {name: _integers(name, state[name]) for name in (*names, "buckets") if name in state}
+    used = arrays.pop("used")
+    arrays.setdefault("buckets", np.full(arrays["c"].shape, -1, np.int32))
+    if not _fits(used, arrays, num_levels, num_values, exact):
         raise ValueError("the counts of these restaurants do not fit together")
     if not isinstance(state["base"], Tensor):
         raise ValueError(f"'base' of the state of restaurants must be a tensor, not {repr(state['base'])[:80]}")
     base_measure(state["base"], num_values)  # checks; what is kept is the same to the last bit
     base = state["base"].numpy().astype(np.float64)
-    X, E = len(found["keys"]), len(found["c"])
-    for total, own in (("customers", "c"), ("tables", "t")):
-        found[total] = np.bincount(found["contexts"], found[own], X).astype(np.int32)
-    found |= {"first": np.full(X, -1, np.int32)}
-    found |= {name: np.full(E, -1, np.int32) for name in ("following", "ups")}
-    return rebuilt(used, base, found)
+    X, E = len(arrays["keys"]), len(arrays["c"])
+    for total, number in (("customers", "c"), ("tables", "t")):
+        arrays[total] = np.bincount(arrays["contexts"], arrays[number], X).astype(np.int32)
+    arrays |= {"first": np.full(X, -1, np.int32)}
+    arrays |= {name: np.full(E, -1, np.int32) for name in ("following", "ups")}
+    return rebuilt(used, base, arrays)
 
 
 def _integers(name: str, tensor: Any) -> Any:
@@ -74,28 +74,28 @@ def _integers(name: str, tensor: Any) -> Any:
     return narrow
 
 
-def _fits(used: Any, found: Mapping[str, Any], num_levels: int, num_values: int, exact: bool) -> bool:
+def _fits(used: Any, arrays: Mapping[str, Any], num_levels: int, num_values: int, exact: bool) -> bool:
     if used.shape != (5,):
         return False
     X, E, B = (int(n) for n in used[:3])
     shapes = dict.fromkeys(_OF_CONTEXTS, X) | dict.fromkeys((*_OF_DISHES, "buckets"), E)
     shapes |= dict.fromkeys(("sizes", "numbers", "after"), B)
-    if any(found[name].shape != (length,) for name, length in shapes.items()):
+    if any(arrays[name].shape != (length,) for name, length in shapes.items()):
         return False
     ranges = {"levels": num_levels, "contexts": X, "values": num_values}
-    if any(((found[name] < 0) | (found[name] >= most)).any() for name, most in ranges.items()):
+    if any(((arrays[name] < 0) | (arrays[name] >= most)).any() for name, most in ranges.items()):
         return False
     # A context stands for its key at its level, a dish for its value in its context: hash tables find but the first.
-    if _repeats(found["levels"], found["keys"]) or _repeats(found["contexts"], found["values"]):
+    if _repeats(arrays["levels"], arrays["keys"]) or _repeats(arrays["contexts"], arrays["values"]):
         return False
-    levels, parents, c, t = (found[name] for name in ("levels", "parents", "c", "t"))
+    levels, parents, c, t = (arrays[name] for name in ("levels", "parents", "c", "t"))
     top = levels == 0
     if (parents >= X).any() or (parents[top] != -1).any() or (parents[~top] < 0).any():
         return False
     # A level less with each step: no circles. Every table of a context is a customer of its reduction.
     if (levels[parents[~top]] != levels[~top] - 1).any() or ((t < 0) | (t > c) | ((c > 0) & (t == 0))).any():
         return False
-    return _tables_fit(used, found) if exact else B == 0
+    return _tables_fit(used, arrays) if exact else B == 0
 
 
 def _repeats(*columns: Any) -> bool:
@@ -105,13 +105,13 @@ def _repeats(*columns: Any) -> bool:
     return bool(np.all(equal, axis=0).any())
 
 
-def _tables_fit(used: Any, found: Mapping[str, Any]) -> bool:
+def _tables_fit(used: Any, arrays: Mapping[str, Any]) -> bool:
     """Whether the buckets of every dish, a list without circles, hold its c customers at t tables."""
-    buckets, sizes, numbers, after = (found[name] for name in _OF_TABLES)
+    buckets, sizes, numbers, after = (arrays[name] for name in _OF_TABLES)
     B = len(sizes)
     if any(((x < -1) | (x >= B)).any() for x in (buckets, after)) or not (-1 <= used[FREE] < B):
         return False
-    here, left, c, t = buckets.copy(), np.ones(B, bool), found["c"].astype(np.int64), found["t"].astype(np.int64)
+    here, left, c, t = buckets.copy(), np.ones(B, bool), arrays["c"].astype(np.int64), arrays["t"].astype(np.int64)
     while (here >= 0).any():  # one bucket of every dish at a time
         inside = here >= 0
         b = here[inside]

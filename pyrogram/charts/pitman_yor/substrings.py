@@ -45,8 +45,8 @@ class Substrings:
             prefix = self.prefixes[low:high]
             logs[low:high] = log_symbols[self.lasts[low:high]] + np.where(prefix >= 0, logs[prefix], 0.0)
         logs += log_lengths(stop, self.longest)[self.lengths]
-        own = (1 - end) * np.exp(logs)
-        return np.append(own, [end, max(0.0, 1 - end - own.sum())])
+        probabilities = (1 - end) * np.exp(logs)
+        return np.append(probabilities, [end, max(0.0, 1 - end - probabilities.sum())])
 
     def counts(self, words: Any, times: Any, num_symbols: int) -> tuple[Any, Any]:
         """How often each symbol and each length, 0 .. L, occurs in words.
@@ -94,5 +94,5 @@ def substrings(symbols: Any, starts: Any, longest: int) -> Substrings:
         lasts.append(pairs % base)
         sizes.append(np.full(len(pairs), k + 1))
         total += len(pairs)
-    parts = (np.concatenate(x).astype(np.int32) for x in (prefixes, lasts, sizes))
-    return Substrings(longest, spans, starts, *parts)
+    columns = (np.concatenate(x).astype(np.int32) for x in (prefixes, lasts, sizes))
+    return Substrings(longest, spans, starts, *columns)

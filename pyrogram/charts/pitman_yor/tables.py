@@ -60,10 +60,10 @@ def empty(base: Any) -> Arrays:
     :param base: probabilities above level 0, shape ``(V,)``, float64.
     """
     slots = np.full(2 * LEAST, -1, np.int32)
-    found = {name: np.zeros(LEAST, np.int32) for name in (*_OF_CONTEXTS, *_OF_DISHES, *_OF_BUCKETS)}
-    found["keys"] = np.zeros(LEAST, np.int64)
+    arrays = {name: np.zeros(LEAST, np.int32) for name in (*_OF_CONTEXTS, *_OF_DISHES, *_OF_BUCKETS)}
+    arrays["keys"] = np.zeros(LEAST, np.int64)
     used = np.array([0, 0, 0, -1, 0], np.int64)
-    return Arrays(used=used, context_slots=slots, dish_slots=slots.copy(), base=base, **found)
+    return Arrays(used=used, context_slots=slots, dish_slots=slots.copy(), base=base, **arrays)
 
 
 def copied(a: Arrays) -> Arrays:
@@ -112,12 +112,12 @@ def compacted(a: Arrays) -> Arrays:
     return rebuilt(used, a.base, new)
 
 
-def rebuilt(used: Any, base: Any, found: dict[str, Any]) -> Arrays:
+def rebuilt(used: Any, base: Any, arrays: dict[str, Any]) -> Arrays:
     """Arrays of contexts, dishes and buckets, as long as they are used, with new hash tables and lists of dishes."""
     for name in _OF_CONTEXTS + _OF_DISHES:  # never without room for one
-        found[name] = np.concatenate([found[name], np.zeros(LEAST, found[name].dtype)])
-    slots = {"context_slots": _slots(len(found["keys"])), "dish_slots": _slots(len(found["c"]))}
-    result = Arrays(used=used, base=base, **slots, **found)
+        arrays[name] = np.concatenate([arrays[name], np.zeros(LEAST, arrays[name].dtype)])
+    slots = {"context_slots": _slots(len(arrays["keys"])), "dish_slots": _slots(len(arrays["c"]))}
+    result = Arrays(used=used, base=base, **slots, **arrays)
     _fill_slots(result, True)
     _fill_slots(result, False)
     _link(result)

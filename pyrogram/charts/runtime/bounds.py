@@ -71,13 +71,13 @@ def _check_numbers(context: Any, builder: Any, address: Any, count: int) -> None
     """Raise an IndexError if any of so many numbers at an address lies in a red zone."""
     bits = 32 if address.type.pointee == ir.FloatType() else 64
     vector, long = (ir.VectorType(ir.IntType(b), count) for b in (bits, 64))
-    found = builder.load(builder.bitcast(address, vector.as_pointer()), align=bits // 8)
+    loaded = builder.load(builder.bitcast(address, vector.as_pointer()), align=bits // 8)
     start = builder.insert_element(ir.Constant(long, ir.Undefined), builder.ptrtoint(address, long.element), _ZERO)
     start = builder.shuffle_vector(start, start, ir.Constant(ir.VectorType(ir.IntType(32), count), [0] * count))
     places = builder.add(start, ir.Constant(long, [k * bits // 8 for k in range(count)]))
     first, where = (ir.Constant(long, [part] * count) for part in _POISON[bits])
     poison = builder.or_(first, builder.and_(places, where))
-    poisoned = builder.icmp_unsigned("==", found, poison if bits == 64 else builder.trunc(poison, vector))
+    poisoned = builder.icmp_unsigned("==", loaded, poison if bits == 64 else builder.trunc(poison, vector))
     whole = ir.IntType(count)
     anywhere = builder.icmp_unsigned("!=", builder.bitcast(poisoned, whole), ir.Constant(whole, 0))
     with builder.if_then(anywhere, likely=False):
@@ -98,9 +98,9 @@ if config.BOUNDSCHECK:  # numba's own indexing
 
     @lower_builtin(operator.getitem, types.Array, types.Integer)
     def _getitem(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        found = arrayobj.getitem_arraynd_intp(context, builder, signature, args)
+        loaded = arrayobj.getitem_arraynd_intp(context, builder, signature, args)
         _check_item(context, builder, signature.args[0], args[0], signature.args[1], args[1])
-        return found
+        return loaded
 
     @lower_builtin(operator.setitem, types.Array, types.Integer, types.Any)
     def _setitem(context: Any, builder: Any, signature: Any, args: Any) -> Any:

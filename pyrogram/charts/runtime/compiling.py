@@ -51,13 +51,13 @@ def imported(path: Path, text: bytes) -> Iterator[Path]:
 @cache
 def sources(path: Path) -> tuple[Path, ...]:
     """A file and all files of the package that its compiled code may call, sorted."""
-    found, new = set(), [path]
+    files, new = set(), [path]
     while new:
         this = new.pop()
-        if this not in found:
-            found.add(this)
+        if this not in files:
+            files.add(this)
             new.extend(_imported(this))
-    return tuple(sorted(found))
+    return tuple(sorted(files))
 
 
 @cache

@@ -27,19 +27,19 @@ def best(scores: Any, lengths: Any, multiroot: bool, k: int) -> tuple[Any, Any]:
     :param scores: float64, shape ``(B, n+1, n+1)`` [head, dependent].
     """
     B, N = scores.shape[:2]
-    heads, found = np.full((k, B, N - 1), -1), np.full((k, B), -np.inf)
+    heads, best_scores = np.full((k, B, N - 1), -1), np.full((k, B), -np.inf)
 
     def work(turns: Any) -> None:
-        _best_all(turns, scores, lengths, multiroot, heads, found)
+        _best_all(turns, scores, lengths, multiroot, heads, best_scores)
 
     run_workers(work, cost=10.0 * B * N**2 * (1 + (k - 1) * N))
-    return found, heads
+    return best_scores, heads
 
 
 @kernel
-def _best_all(turns, scores, lengths, multiroot, heads, found):
+def _best_all(turns, scores, lengths, multiroot, heads, best_scores):
     N = scores.shape[1]
-    k = len(found)
+    k = len(best_scores)
     most = 1 + (k - 1) * (N - 1)  # each tree that is taken leaves a part for each word at most
     trees = np.zeros((most, N), np.int64)
     worth = np.zeros(most)
@@ -50,35 +50,35 @@ def _best_all(turns, scores, lengths, multiroot, heads, found):
         b = take(turns)
         if b >= len(lengths):
             break
-        n, own = lengths[b], scores[b]
-        parts = 0
-        _restrict(own, n, tree, 0, excluded[0], table)
+        n, of_sentence = lengths[b], scores[b]
+        num_parts = 0
+        _restrict(of_sentence, n, tree, 0, excluded[0], table)
         if _best_tree(table, n, multiroot, tree):
-            trees[0], shared[0], parts = tree, 0, 1
-            worth[0] = _score(own, n, tree)
+            trees[0], shared[0], num_parts = tree, 0, 1
+            worth[0] = _score(of_sentence, n, tree)
             excluded[0] = False
         for i in range(k):
-            if parts == 0:
+            if num_parts == 0:
                 break
-            part = worth[:parts].argmax()
+            part = worth[:num_parts].argmax()
             if worth[part] == -np.inf:
                 break
-            found[i, b] = worth[part]
+            best_scores[i, b] = worth[part]
             heads[i, b, :n] = trees[part, 1 : n + 1]
             worth[part] = -np.inf
             if i == k - 1:
                 break
             for d in range(shared[part] + 1, n + 1):
-                new = excluded[parts]
+                new = excluded[num_parts]
                 new[:] = False
                 if d == shared[part] + 1:
                     new[:] = excluded[part]
                 new[trees[part, d]] = True
-                _restrict(own, n, trees[part], d - 1, new, table)
+                _restrict(of_sentence, n, trees[part], d - 1, new, table)
                 if _best_tree(table, n, multiroot, tree):
-                    trees[parts], shared[parts] = tree, d - 1
-                    worth[parts] = _score(own, n, tree)
-                    parts += 1
+                    trees[num_parts], shared[num_parts] = tree, d - 1
+                    worth[num_parts] = _score(of_sentence, n, tree)
+                    num_parts += 1
 
 
 @borrowing
@@ -139,11 +139,11 @@ def _best_tree(table, n, multiroot, tree):
                 for i in range(length - 1, begin - 1, -1):
                     y = path[i]
                     knot[y] = nodes
-                    own, replaced = column[y], table[head[y], column[y]]
+                    place, replaced = column[y], table[head[y], column[y]]
                     for g in range(n + 1):
-                        value = table[g, own] - replaced
-                        if own == c or value > table[g, c]:
-                            table[g, c], into[g, c] = value, into[g, own]
+                        value = table[g, place] - replaced
+                        if place == c or value > table[g, c]:
+                            table[g, c], into[g, c] = value, into[g, place]
                 for g in range(n + 1):
                     if knot[node[g]] == nodes:
                         node[g] = nodes

@@ -155,17 +155,17 @@ def _normalise(n, N, multiroot, weights, arcs, root, norms):
 
 
 @borrowing
-def _add_products(x, y, first, step, count, own, own_step, shared, shared_step, times):
-    """x[first + i step] += sum over t of x[own + i step + t own_step] y[shared + t shared_step], for i < count.
+def _add_products(x, y, first, step, count, source, source_step, shared, shared_step, times):
+    """x[first + i step] += sum over t of x[source + i step + t source_step] y[shared + t shared_step], for i < count.
 
     Four at a time, which share what they read of y.
     """
     i = 0
     while i + 4 <= count:
-        at, from_ = first + i * step, own + i * step
+        at, from_ = first + i * step, source + i * step
         a, b, c, d = load(x, at), load(x, at + step), load(x, at + 2 * step), load(x, at + 3 * step)
         for t in range(times):
-            factor, place = load(y, shared + t * shared_step), from_ + t * own_step
+            factor, place = load(y, shared + t * shared_step), from_ + t * source_step
             a, b = fma(load(x, place), factor, a), fma(load(x, place + step), factor, b)
             c, d = fma(load(x, place + 2 * step), factor, c), fma(load(x, place + 3 * step), factor, d)
         store(x, at, a)
@@ -176,7 +176,7 @@ def _add_products(x, y, first, step, count, own, own_step, shared, shared_step, 
     while i < count:
         total = load(x, first + i * step)
         for t in range(times):
-            total = fma(load(x, own + i * step + t * own_step), load(y, shared + t * shared_step), total)
+            total = fma(load(x, source + i * step + t * source_step), load(y, shared + t * shared_step), total)
         store(x, first + i * step, total)
         i += 1
 

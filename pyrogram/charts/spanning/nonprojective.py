@@ -53,8 +53,8 @@ def marginals(
 ) -> tuple[Float[Tensor, "*batch"], Float[Tensor, "*batch N N"]]:
     """log Z and its gradient: the posterior probabilities of arcs. Differentiable."""
     inputs, batch = _inputs(arcs, lengths)
-    log_z, found = _TREES[multiroot].marginals(inputs, by_torch=by_torch(arcs, engine))
-    return shaped(log_z, batch), shaped(found["arc"], batch)
+    log_z, posteriors = _TREES[multiroot].marginals(inputs, by_torch=by_torch(arcs, engine))
+    return shaped(log_z, batch), shaped(posteriors["arc"], batch)
 
 
 def sample(
@@ -128,20 +128,20 @@ class _Compiled:
     ) -> tuple[Numbers, dict[str, Numbers]]:
         """See :meth:`.Program.log_counts`; every sentence has its own scores."""
         scores, lengths = _of(inputs, inputs.weights["arc"].dtype)
-        log_z, found = lanes.log_counts(scores, lengths, self._multiroot, counts)
+        log_z, posteriors = lanes.log_counts(scores, lengths, self._multiroot, counts)
         unknown = np.flatnonzero(np.isnan(log_z))
         if len(unknown):
             arcs, few = torch.from_numpy(scores[unknown]).double(), torch.from_numpy(lengths[unknown])
             if counts:
-                value, own = self._in_torch.marginals({"arc": arcs}, few)
-                found[unknown] = own["arc"].numpy()
+                value, exact = self._in_torch.marginals({"arc": arcs}, few)
+                posteriors[unknown] = exact["arc"].numpy()
             else:
                 with torch.no_grad():
                     value = self._in_torch.log_partition({"arc": arcs}, few)
             log_z[unknown] = value.numpy()
         if counts and scale is not None:
-            found *= scale[:, None, None].astype(found.dtype)
-        return log_z, {"arc": found}
+            posteriors *= scale[:, None, None].astype(posteriors.dtype)
+        return log_z, {"arc": posteriors}
 
     def best(self, inputs: Inputs, k: int, trace: object, width: int) -> tuple[Numbers, Numbers]:
         """Scores, shape ``(k, B)``, and heads, ``(k, B, width)``."""
@@ -149,9 +149,9 @@ class _Compiled:
 
     def draw(self, inputs: Inputs, number: int, seed: int, trace: object, width: int) -> tuple[Numbers, Numbers]:
         """Log Z, shape ``(B,)``, and heads, ``(number, B, width)``."""
-        log_z, found = self.log_counts(inputs, counts=not self._multiroot)
+        log_z, posteriors = self.log_counts(inputs, counts=not self._multiroot)
         scores, lengths = _of(inputs, np.float64)
-        roots = np.ones(scores.shape[:2]) if self._multiroot else found["arc"][:, 0].astype(np.float64)
+        roots = np.ones(scores.shape[:2]) if self._multiroot else posteriors["arc"][:, 0].astype(np.float64)
         roots[~(log_z > -np.inf)] = 0.0
         return log_z, walks.draw(scores, lengths, self._multiroot, roots, number, seed)
 

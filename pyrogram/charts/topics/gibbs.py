@@ -58,19 +58,19 @@ def _chosen(weights: Array, sums: Array, target: float) -> int:  # pragma: no co
     while g < sums.shape[0] - 1 and target >= sums[g]:
         target -= sums[g]
         g += 1
-    found = -1
+    topic = -1
     for k in range(g * LANES, g * LANES + LANES):
         if weights[k] > 0:
-            found = k
+            topic = k
             if target < weights[k]:
-                return found
+                return topic
             target -= weights[k]
-    while found < 0 and g > 0:  # a whole vector of zeros, behind all others: the last one that is not
+    while topic < 0 and g > 0:  # a whole vector of zeros, behind all others: the last one that is not
         g -= 1
         for k in range(g * LANES, g * LANES + LANES):
             if weights[k] > 0:
-                found = k
-    return found
+                topic = k
+    return topic
 
 
 @kernel

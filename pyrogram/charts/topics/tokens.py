@@ -71,11 +71,11 @@ def check_states(words: Tensor, states: Tensor, num_states: int) -> None:
 
 def count(parents: Tensor, words: Tensor, states: Tensor, num_words: int, num_columns: int) -> tuple[Tensor, Tensor]:
     """N_pk and N_wk, int32, shapes ``(V + 1, K)`` and ``(V, K)``, of tokens of shape ``(T,)``."""
-    found = []
+    counts = []
     for rows, number in ((parents, num_words + 1), (words, num_words)):
         cells = rows.long() * num_columns + states.long()
-        found.append(torch.bincount(cells, minlength=number * num_columns).int().reshape(number, num_columns))
-    return found[0], found[1]
+        counts.append(torch.bincount(cells, minlength=number * num_columns).int().reshape(number, num_columns))
+    return counts[0], counts[1]
 
 
 def batches(words: Tensor, num_states: int) -> Iterator[tuple[Tensor, int]]:

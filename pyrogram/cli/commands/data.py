@@ -70,15 +70,15 @@ def demo_files() -> dict[str, str]:
     """The files by name."""
     from pyrogram.data.builtin import generate
 
-    parts = {part: generate(size, seed) for seed, (part, size) in enumerate(SIZES.items())}
-    texts = {f"{part}.conllu": _conllu(part, sentences, True) for part, sentences in parts.items()}
-    texts["sentences.conllu"] = _conllu("test", parts["test"], False)
+    corpus = {part: generate(size, seed) for seed, (part, size) in enumerate(SIZES.items())}
+    texts = {f"{part}.conllu": _conllu(part, sentences, True) for part, sentences in corpus.items()}
+    texts["sentences.conllu"] = _conllu("test", corpus["test"], False)
     texts["tagged.txt"] = "".join(
-        " ".join(f"{word}/{tag}" for word, tag in zip(s.forms, s.tags, strict=True)) + "\n" for s in parts["train"]
+        " ".join(f"{word}/{tag}" for word, tag in zip(s.forms, s.tags, strict=True)) + "\n" for s in corpus["train"]
     )
-    texts["sentences.txt"] = "".join(" ".join(s.forms) + "\n" for s in parts["test"])
-    texts["trees.mrg"] = "".join(s.brackets + "\n" for s in parts["test"])
-    texts["rules.cfg"] = _rules([s for sentences in parts.values() for s in sentences])
+    texts["sentences.txt"] = "".join(" ".join(s.forms) + "\n" for s in corpus["test"])
+    texts["trees.mrg"] = "".join(s.brackets + "\n" for s in corpus["test"])
+    texts["rules.cfg"] = _rules([s for sentences in corpus.values() for s in sentences])
     return texts
 
 
@@ -105,7 +105,7 @@ def _rules(sentences: list[GeneratedSentence]) -> str:
         for rule in Tree.fromstring(s.brackets).productions():
             right = " ".join(_quoted(symbol) if isinstance(symbol, str) else str(symbol) for symbol in rule.rhs())
             rights.setdefault(str(rule.lhs()), {})[right] = None
-    return "".join(f"{left} -> {' | '.join(found)}\n" for left, found in rights.items())
+    return "".join(f"{left} -> {' | '.join(sides)}\n" for left, sides in rights.items())
 
 
 def _quoted(word: str) -> str:

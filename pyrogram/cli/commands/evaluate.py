@@ -65,14 +65,14 @@ def evaluate(
 
     paths = [gold, predicted] + ([] if against is None else [against])
     files = [read_whole(path, format.value, tags.value, "required") for path in paths]
-    found: list[list[TreeScores]] = [[] for _ in paths[1:]]
+    by_file: list[list[TreeScores]] = [[] for _ in paths[1:]]
     differences, below = [], list[str]()
     for punctuation in (False, True):
         corpora = _read_same(files, tags.value, punctuation)
         if not corpora:
             note("note: scores are without punctuation, for the files differ in it")
             continue
-        for path, corpus, scores in zip(paths[1:], corpora[1:], found, strict=True):
+        for path, corpus, scores in zip(paths[1:], corpora[1:], by_file, strict=True):
             scores.append(_scores(path, corpus, corpora[0], punctuation))
             below += [] if punctuation else _below(scores[0], corpora[0])
         if against is not None:
@@ -80,18 +80,18 @@ def evaluate(
             bootstrap = paired_bootstrap(*heads, samples=samples, seed=seed)
             signs = {"words": sign_test(*heads), "sentences": sign_test(*heads, unit="sentences")}
             differences.append(Difference(punctuation, bootstrap, seed, signs))
-    rows = [row for scores in found for one in scores for row in one.rows()]
+    rows = [row for scores in by_file for one in scores for row in one.rows()]
     if as_json:
         write_text(json_text(name_of(gold), rows, differences))
     elif as_csv:
         write_text(csv_text(rows, differences))
     else:
-        parts = [text_of(scores) for scores in found]
+        tables = [text_of(scores) for scores in by_file]
         if against is not None:
-            parts = [f"{name_of(path)}\n\n{part}" for path, part in zip(paths[1:], parts, strict=True)]
-            parts += [sentence_of(d, name_of(predicted), name_of(against)) for d in differences]
-        parts += below
-        console().print("\n\n".join(parts), soft_wrap=True, markup=False)
+            tables = [f"{name_of(path)}\n\n{part}" for path, part in zip(paths[1:], tables, strict=True)]
+            tables += [sentence_of(d, name_of(predicted), name_of(against)) for d in differences]
+        tables += below
+        console().print("\n\n".join(tables), soft_wrap=True, markup=False)
 
 
 def _read_same(files: list[WholeFile], tags: str, punctuation: bool) -> list[Corpus]:
@@ -149,14 +149,14 @@ def _evaluate_brackets(gold: Path, predicted: Path, as_json: bool, as_csv: bool)
             f"{name_of(gold)} has {plural(len(theirs), 'sentence')} and {name_of(predicted)} "
             f"{len(ours)}; they must be the same"
         )
-    found = parseval(ours, theirs)
-    rows = [{"file": name_of(predicted), **asdict(b)} for b in found]
+    scores = parseval(ours, theirs)
+    rows = [{"file": name_of(predicted), **asdict(b)} for b in scores]
     if as_json:
         write_text(json_text(name_of(gold), rows))
     elif as_csv:
         write_text(csv_text(rows))
     else:
-        console().print(str(found), soft_wrap=True)
+        console().print(str(scores), soft_wrap=True)
 
 
 def _difference(g: Sequence[str], p: Sequence[str], gold: Path, predicted: Path) -> str:

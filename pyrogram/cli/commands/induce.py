@@ -232,8 +232,8 @@ def induce(
             "--tags induced": settings.num_classes is not None,
             "--knowledge": informed,
         }
-        for option, given in of_dmv.items():
-            if given:
+        for option, is_given in of_dmv.items():
+            if is_given:
                 raise CommandError(f"{option} is for --model dmv; leave it out")
         _run_pcfg(settings, grammar, (train, dev, test), format.value, out, resume, jobs)
     else:
@@ -345,9 +345,9 @@ def _open(settings: Settings, out: Path | None, resume: bool) -> None:
     from pyrogram.cli.runs.folder import open_folder
 
     if out is not None:
-        found = open_folder(out, settings, resume)
-        if found:
-            note(f"going on in {out}, which has {found} of {plural(settings.starts, 'start')}")
+        count = open_folder(out, settings, resume)
+        if count:
+            note(f"going on in {out}, which has {count} of {plural(settings.starts, 'start')}")
 
 
 @contextmanager

@@ -67,12 +67,12 @@ def prior(
     screen.print(footnotes(notes))
 
 
-def _licences(given: Sequence[str], names: Collection[str]) -> dict[str, str]:
+def _licences(texts: Sequence[str], names: Collection[str]) -> dict[str, str]:
     """By name of a treebank."""
-    found = {}
-    for text in given:
+    licences = {}
+    for text in texts:
         name, _, licence = text.partition("=")
         if name not in names or not licence:
             raise CommandError(f"--licence needs NAME=TEXT, a name out of {', '.join(names)}, not {quoted(text)}")
-        found[name] = licence
-    return found
+        licences[name] = licence
+    return licences

@@ -23,8 +23,8 @@ def find_reproduce() -> Callable[..., None]:
         return absent
     if str(checkout) not in sys.path:  # at the end: it hides no installed package
         sys.path.append(str(checkout))
-    found: Callable[..., None] = import_module("reproductions.command").reproduce
-    return found
+    command: Callable[..., None] = import_module("reproductions.command").reproduce
+    return command
 
 
 def absent(

@@ -197,8 +197,8 @@ def _in_options(
 def _note_conj(corpus: Corpus, path: Path) -> None:
     """Say that a tag of version 1 of Universal Dependencies was read as version 2 has it."""
     columns = corpus.columns
-    given, read = columns.upos.where({"CONJ": True}), columns.symbols.where({"CCONJ": True})
-    renamed = int((given & read).sum())
+    written, read = columns.upos.where({"CONJ": True}), columns.symbols.where({"CCONJ": True})
+    renamed = int((written & read).sum())
     if renamed:
         note(
             f"note: {name_of(path)}: CONJ, {plural(renamed, 'word')}, is read as CCONJ, its name since version 2 of UD"
@@ -266,23 +266,23 @@ def digests(**paths: Path | None) -> dict[str, str | int]:
     """
     from pyrogram.data.streams import is_unread
 
-    given = {name: path for name, path in paths.items() if path is not None and not is_unread(str(path))}
-    found: dict[str, str | int] = {name: digest(path) for name, path in given.items()}
+    files = {name: path for name, path in paths.items() if path is not None and not is_unread(str(path))}
+    hashes: dict[str, str | int] = {name: digest(path) for name, path in files.items()}
     for number in ("", "2"):
         train, dev, test = (f"{part}{number}" for part in ("train", "dev", "test"))
-        if dev in found and found[dev] == found.get(test):
+        if dev in hashes and hashes[dev] == hashes.get(test):
             raise CommandError(f"--{dev} and --{test} are the same sentences; leave out --{test}, or give others")
         for part in (dev, test):
-            if train in found and found[train] == found.get(part):
+            if train in hashes and hashes[train] == hashes.get(part):
                 note(f"note: --{part} has the sentences of {train.upper()}: its scores are not of unseen sentences")
-    return found
+    return hashes
 
 
-def all_digests(found: dict[str, str | int], **paths: Path | None) -> dict[str, str | int]:
+def all_digests(hashes: dict[str, str | int], **paths: Path | None) -> dict[str, str | int]:
     """What :func:`digests` gives when all files have been read.
 
-    :param found: what it gave before.
+    :param hashes: what it gave before.
     """
-    if all(path is None or name in found for name, path in paths.items()):
-        return found
-    return {name: value for name, value in found.items() if name not in paths} | digests(**paths)
+    if all(path is None or name in hashes for name, path in paths.items()):
+        return hashes
+    return {name: value for name, value in hashes.items() if name not in paths} | digests(**paths)

@@ -109,7 +109,7 @@ def _check_host(descriptor: int, file: Path, out: Path) -> None:
 def _owner(descriptor: int) -> tuple[int, str]:
     """Process and machine that the file names; 0 and "" where it names none."""
     try:
-        found = json.loads(os.pread(descriptor, 4096, 0))
-        return int(found["pid"]), str(found["host"])
+        owner = json.loads(os.pread(descriptor, 4096, 0))
+        return int(owner["pid"]), str(owner["host"])
     except (ValueError, KeyError, TypeError):
         return 0, ""

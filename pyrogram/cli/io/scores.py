@@ -87,20 +87,20 @@ def csv_text(rows: Iterable[Mapping[str, Any]], differences: Iterable[Difference
 
 def text_of(scores: Sequence[TreeScores]) -> str:
     """The tables of one predicted file: by length, without punctuation and with it, and by tag."""
-    parts = []
-    for found in scores:
-        parts.append(f"{'with' if found.punctuation else 'without'} punctuation\n{found.by_length}")
+    tables = []
+    for score in scores:
+        tables.append(f"{'with' if score.punctuation else 'without'} punctuation\n{score.by_length}")
     if scores[0].by_tag:
-        parts.append(_by_tag(scores))
-    return "\n\n".join(parts)
+        tables.append(_by_tag(scores))
+    return "\n\n".join(tables)
 
 
 def _by_tag(scores: Sequence[TreeScores]) -> str:
     """Directed accuracy of the words of every tag."""
-    columns = [{t.tag: t for t in found.by_tag} for found in scores]
-    order = {t.tag: t.words for found in reversed(scores) for t in reversed(found.by_tag)}
+    columns = [{t.tag: t for t in score.by_tag} for score in scores]
+    order = {t.tag: t.words for score in reversed(scores) for t in reversed(score.by_tag)}
     width = max(map(len, ("tag", *order)))
-    names = [f"{'with' if found.punctuation else 'without'} punctuation" for found in scores]
+    names = [f"{'with' if score.punctuation else 'without'} punctuation" for score in scores]
     lines = [f"directed, by tag\n{'tag':<{width}}    words  " + "  ".join(f"{name:>19}" for name in names)]
     for tag in sorted(order, key=lambda tag: (-order[tag], tag)):
         cells = [f"{100 * c[tag].directed:.1f}" if tag in c else "-" for c in columns]

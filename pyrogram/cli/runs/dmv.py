@@ -69,9 +69,9 @@ class DMVRun(Run):
             grammar = None if is_sparse else DMV(len(vocab), valence_attach=valence, num_valences=number)
             informed = config["settings"].get("knowledge", "none") != "none"
         if grammar is None:
-            found = read_safetensors(path / PAIRS)
+            tensors = read_safetensors(path / PAIRS)
             with as_written(path / PAIRS):
-                grammar = SparseDMV(len(vocab), found["pairs"], valence_attach=valence, num_valences=number)
+                grammar = SparseDMV(len(vocab), tensors["pairs"], valence_attach=valence, num_valences=number)
         tagger = read_tagger(path) if has_classes(config) else None
         assumed = read_assumed(path) if informed else None
         return cls(grammar, read_weights(path, grammar), vocab, tags, smoothing, tagger, assumed)
@@ -142,6 +142,6 @@ def _bracketed(heads: Sequence[int], symbols: Sequence[str]) -> str:
         order += children[c]
     inside = {c: symbols[c - 1] for c in order}
     for c in reversed(order):
-        parts = [(d, f"[{inside[d]}]") for d in children[c]]
-        inside[c] = " ".join(text for _, text in sorted([*parts, (c, symbols[c - 1])]))
+        texts = [(d, f"[{inside[d]}]") for d in children[c]]
+        inside[c] = " ".join(text for _, text in sorted([*texts, (c, symbols[c - 1])]))
     return inside[order[0]]

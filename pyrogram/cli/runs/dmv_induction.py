@@ -115,16 +115,16 @@ def run_induction(
         if not is_first(reduce):
             return None
         starts = [start for start, _ in done]
-        rows = [EvaluatedSystem("start", f"start {start.number}", found, start.number) for start, found in done]
+        rows = [EvaluatedSystem("start", f"start {start.number}", result, start.number) for start, result in done]
         best = best_start(starts)
-        found = rows[best.number - 1].evaluation
+        result = rows[best.number - 1].evaluation
         of = f", start {best.number} of {settings.starts}" if settings.starts > 1 else ""
-        chosen = EvaluatedSystem("selected", f"{settings.method}{of}", found, best.number)
+        chosen = EvaluatedSystem("selected", f"{settings.method}{of}", result, best.number)
         notes = [*_notes(settings, corpora, grammar, train, starts, rows, best), *(assumed.told if assumed else ())]
         drawn = None if sources is None else DrawnOn(sources, sources.shares(train.words))
         notes += [] if drawn is None else [drawn.told]
         report = make_report(corpora.evaluation, corpora.name, others, rows, chosen, notes)
-        outcome = Outcome(report, best, found, (*others, chosen, *rows))
+        outcome = Outcome(report, best, result, (*others, chosen, *rows))
         if out is not None:
             _write(out, settings, replace(run, weights=best.weights), corpora, outcome, starts)
             picture = None if drawn is None else drawn.svg()

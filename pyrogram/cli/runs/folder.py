@@ -82,8 +82,8 @@ def open_folder(path: Path, settings: AnySettings, resume: bool) -> int:
     if others and CONFIG not in others:
         raise CommandError(f"--out {path} holds files but no run ({sorted(others)[0]}); give another folder")
     if others:
-        found = _config(path).get("settings", {})
-        told = settings.differences(found if isinstance(found, dict) else {})
+        saved = _config(path).get("settings", {})
+        told = settings.differences(saved if isinstance(saved, dict) else {})
         if told and resume:
             advice = "give another --out, or --no-resume to replace it"
             raise CommandError(f"--out {path} holds a run with other settings ({'; '.join(told)}); {advice}")
@@ -177,9 +177,9 @@ def _config(path: Path) -> dict[str, Any]:
         raise CommandError(f"{path} is not the folder of a run: {reason}; pyrogram induce and train --out make one")
     config = read_json(path / CONFIG)
     if not isinstance(config, dict) or config.get("format") != FORMAT:
-        found = config.get("format") if isinstance(config, dict) else None
-        if isinstance(found, str) and found.startswith("pyrogram-run-"):
-            told = f"holds a run of another version of pyrogram ({found}, where this one has {FORMAT})"
+        version = config.get("format") if isinstance(config, dict) else None
+        if isinstance(version, str) and version.startswith("pyrogram-run-"):
+            told = f"holds a run of another version of pyrogram ({version}, where this one has {FORMAT})"
             raise CommandError(f"{path} {told}; give the command that made it again, with another --out")
         raise CommandError(f"{path / CONFIG} is not that of a run, for its format is not {FORMAT}")
     return config

@@ -95,7 +95,7 @@ class LexicalRun(Run):
             described, tags = config["grammar"], config["settings"]["tags"]
             paths = described["paths"]
             tag_vocab = Vocabulary.from_list(config["vocabulary"])
-            contexts = {site: tuple(tuple(c) for c in found) for site, found in described["contexts"].items()}
+            contexts = {site: tuple(tuple(c) for c in levels) for site, levels in described["contexts"].items()}
             grammar = LexicalDependencies(len(tag_vocab), len(lexicon), contexts)
             fits = described["num_tags"] == len(tag_vocab) and described["num_words"] == len(lexicon)
             if not fits or tags not in ("upos", "xpos") or paths not in ("minimal", "maximal", "exact"):
@@ -188,8 +188,8 @@ class LexicalRun(Run):
 def _predictor(
     site: str, grammar: LexicalDependencies, paths: Any, tensors: Mapping[str, Tensor]
 ) -> PitmanYorPredictor:
-    levels, own = len(grammar.contexts[site]), f"{site}.seats."
-    seats = {name.removeprefix(own): t for name, t in tensors.items() if name.startswith(own)}
+    levels, prefix = len(grammar.contexts[site]), f"{site}.seats."
+    seats = {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
     concentration, discount = tensors[f"{site}.concentration"], tensors[f"{site}.discount"]
     parameters(concentration, discount, levels)
     restaurants = Restaurants(levels, grammar.num_values[site], paths)

@@ -70,16 +70,16 @@ def read_parts(settings: TrainSettings, files: Mapping[str, Path], format: str) 
     :raises CommandError: for files that do not go with the settings, and trees of other shapes than trees.
     """
     read = partial(read_corpus, tags=settings.tags, alphabets=("upos", "xpos"))
-    found: dict[str, WholeFile] = {}
+    texts: dict[str, WholeFile] = {}
     for name, path in files.items():
         heads: HeadsOption = "required" if name == "train" else "optional"
-        found[name] = read_whole(path, format, cast("Alphabet", settings.tags), heads)
-    whole = read(found["train"], punctuation="keep", heads="required")
-    plain = read(found["train"], heads="required", vocab=whole.vocab)
+        texts[name] = read_whole(path, format, cast("Alphabet", settings.tags), heads)
+    whole = read(texts["train"], punctuation="keep", heads="required")
+    plain = read(texts["train"], heads="required", vocab=whole.vocab)
     # Trees of words without punctuation, such as those of induce, say nothing of sentences with it.
     bare = all(all(kept_words(record)) for record in whole.sentences)
     left: Literal["remove", "keep"] = "remove" if bare else "keep"
-    others = {name: read(file, punctuation=left, vocab=whole.vocab) for name, file in found.items() if name != "train"}
+    others = {name: read(file, punctuation=left, vocab=whole.vocab) for name, file in texts.items() if name != "train"}
     for name, corpus in others.items():
         if any(record.segments is not None for record in corpus):
             note(f"note: {name_of(files[name])}: punctuation is left out, for that of TRAIN was")
@@ -89,7 +89,7 @@ def read_parts(settings: TrainSettings, files: Mapping[str, Path], format: str) 
     parts = {"train": Part(name_of(files["train"]), train, plain)}
     for name, corpus in others.items():
         lexical = LexicalCorpus.from_corpus(corpus, like=train)
-        parts[name] = Part(name_of(files[name]), lexical, read(found[name], vocab=whole.vocab))
+        parts[name] = Part(name_of(files[name]), lexical, read(texts[name], vocab=whole.vocab))
     return parts
 
 
@@ -123,9 +123,9 @@ def train(settings: TrainSettings, parts: Mapping[str, Part], out: Path | None) 
             parses = [_parse(run, part.lexical, bar) for part in evaluated]
         reports, rows = [], []
         for part, parsed in zip(evaluated, parses, strict=True):
-            found = _rows(settings, parts["train"], part, parsed)
-            reports.append(make_report(part.plain, part.name, found[:-1], [], found[-1], _notes(settings, parts, part)))
-            rows.append(found)
+            table = _rows(settings, parts["train"], part, parsed)
+            reports.append(make_report(part.plain, part.name, table[:-1], [], table[-1], _notes(settings, parts, part)))
+            rows.append(table)
         if out is not None:
             run.write(out)
             _write_files(out, sampler, evaluated, parses, rows, reports)
@@ -207,12 +207,12 @@ def _notes(settings: TrainSettings, parts: Mapping[str, Part], part: Part) -> li
 def trace_csv(sampler: PitmanYorSampler) -> str:
     """The log joint and every hyperparameter after each step; levels are numbered from the coarsest."""
     traces = sampler.trace()
-    names = [f"{site}_{i}" for site, found in traces.items() for i in range(found[0].numel())]
+    names = [f"{site}_{i}" for site, trace in traces.items() for i in range(trace[0].numel())]
     file = io.StringIO()
     out = csv.writer(file, lineterminator="\n")
     out.writerow(["step", "log_joint", *names])
     for i, joint in enumerate(sampler.history):
-        out.writerow([i + 1, joint, *(float(x) for found in traces.values() for x in found[i].reshape(-1))])
+        out.writerow([i + 1, joint, *(float(x) for trace in traces.values() for x in trace[i].reshape(-1))])
     return file.getvalue()
 
 

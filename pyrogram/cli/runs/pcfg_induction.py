@@ -104,8 +104,8 @@ def read_texts(
 
 def _short(words: Tensor, max_length: int, path: Path, grammar: CFG) -> Tensor:
     lengths = (words >= 0).sum(1)
-    own = (lengths <= max_length).nonzero()[:, 0]
-    chosen = words[own]
+    short = (lengths <= max_length).nonzero()[:, 0]
+    chosen = words[short]
     if not len(chosen):
         raise CommandError(
             f"no sentence of {name_of(path)} has at most {plural(max_length, 'word')} (the shortest "
@@ -116,7 +116,7 @@ def _short(words: Tensor, max_length: int, path: Path, grammar: CFG) -> Tensor:
     # No start, no seed and no prior helps where there is no derivation at all.
     impossible = grammar.log_partition({"rules": torch.zeros(len(grammar.rules))}, chosen) == -torch.inf
     if bool(impossible.any()):
-        first = int(own[impossible][0])
+        first = int(short[impossible][0])
         text = " ".join(grammar.words[w] for w in words[first].tolist() if w >= 0)
         raise CommandError(
             f"{name_of(path)}: the grammar has no derivation of {int(impossible.sum())} of "
@@ -159,7 +159,7 @@ def run_pcfg(
         done = run_starts(work, jobs, load_drawing if out is not None else lambda: None)
         if not is_first(reduce):
             return None
-        starts, scores = [start for start, _ in done], [found for _, found in done]
+        starts, scores = [start for start, _ in done], [result for _, result in done]
         best = best_start(starts)
         weights = smoothed(grammar, best.weights, settings.smoothing)
         trees = best_trees(grammar, weights, texts.evaluation)
@@ -188,7 +188,7 @@ def _write(out: Path, settings: Settings, run: PCFGRun, texts: EncodedCorpora, o
     if picture is not None:
         write_file(out / "curve.svg", picture)
     run.write(out)
-    found = outcome.scores[best.number - 1]
+    result = outcome.scores[best.number - 1]
     card = Card(
         "CFG",
         f"A probabilistic context-free grammar, its probabilities learnt by {settings.method}",
@@ -197,8 +197,8 @@ def _write(out: Path, settings: Settings, run: PCFGRun, texts: EncodedCorpora, o
         f"of at most {plural(settings.max_length, 'word')}.",
         ("constituency-parsing", "grammar-induction"),
         settings.as_dict(),
-        f"Of {texts.name}, {plural(found.sentences, 'sentence')} and {plural(found.words, 'word')}: log-likelihood "
-        f"{found.log_likelihood:,.2f} nats, perplexity {found.perplexity:.2f} per word and sentence end.",
+        f"Of {texts.name}, {plural(result.sentences, 'sentence')} and {plural(result.words, 'word')}: log-likelihood "
+        f"{result.log_likelihood:,.2f} nats, perplexity {result.perplexity:.2f} per word and sentence end.",
     )
     write_card(out, card)
     selected = {
@@ -216,8 +216,8 @@ def results_csv(outcome: PcfgOutcome) -> str:
     file = io.StringIO()
     lines = csv.writer(file, lineterminator="\n")
     lines.writerow(["start", "iterations", "objective", "criterion", "log_likelihood", "perplexity", "words"])
-    for start, found in zip(outcome.starts, outcome.scores, strict=True):
-        numbers = [start.objective[-1], start.criterion, found.log_likelihood, found.perplexity, found.words]
+    for start, result in zip(outcome.starts, outcome.scores, strict=True):
+        numbers = [start.objective[-1], start.criterion, result.log_likelihood, result.perplexity, result.words]
         lines.writerow([start.number, len(start.objective), *numbers])
     return file.getvalue()
 
@@ -228,9 +228,9 @@ def report(settings: Settings, texts: EncodedCorpora, outcome: PcfgOutcome) -> S
     table.add_column("")
     for heading in ("iterations", OBJECTIVE[settings.method], "evaluation", "perplexity"):
         table.add_column(heading, justify="right")
-    for start, found in zip(outcome.starts, outcome.scores, strict=True):
+    for start, result in zip(outcome.starts, outcome.scores, strict=True):
         chosen = " (selected)" if start is outcome.best and len(outcome.starts) > 1 else ""
-        numbers = f"{start.objective[-1]:,.2f}", f"{found.log_likelihood:,.2f}", f"{found.perplexity:.2f}"
+        numbers = f"{start.objective[-1]:,.2f}", f"{result.log_likelihood:,.2f}", f"{result.perplexity:.2f}"
         table.add_row(f"start {start.number}{chosen}", str(len(start.objective)), *numbers)
     words = outcome.scores[0]
     lines = [

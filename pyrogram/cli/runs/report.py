@@ -173,8 +173,8 @@ def csv_text(rows: Sequence[EvaluatedSystem], corpus: Corpus) -> str:
             for b, bound in enumerate(BINS):
                 short = corpus.filter(bound)
                 key = [row.name, row.start, decoder, "all" if bound is None else bound, len(short), short.num_words]
-                found = [getattr(scores[b], name) for name in accuracies] if scores is not None else [None] * 3
-                out.writerow([*key, *found, row.evaluation.likelihood[b]])
+                numbers = [getattr(scores[b], name) for name in accuracies] if scores is not None else [None] * 3
+                out.writerow([*key, *numbers, row.evaluation.likelihood[b]])
     return file.getvalue()
 
 
@@ -183,11 +183,11 @@ def _below(baselines: Sequence[EvaluatedSystem], best: EvaluatedSystem, starts: 
     others = {row.name: _directed(row) for row in baselines if row.name in ("attach-left", "attach-right")}
     told = below_baselines(best.label, _directed(best), others)
     highest = max((accuracy for accuracy in others.values() if accuracy is not None), default=None)
-    found = [accuracy for accuracy in map(_directed, starts) if accuracy is not None]
-    below = sum(accuracy < highest for accuracy in found) if highest is not None else 0
-    if below and len(found) > 1:
+    accuracies = [accuracy for accuracy in map(_directed, starts) if accuracy is not None]
+    below = sum(accuracy < highest for accuracy in accuracies) if highest is not None else 0
+    if below and len(accuracies) > 1:
         told.append(
-            f"{below} of the {plural(len(found), 'start')} {'is' if below == 1 else 'are'} below "
+            f"{below} of the {plural(len(accuracies), 'start')} {'is' if below == 1 else 'are'} below "
             f"attach-left or attach-right."
         )
     return told

@@ -99,8 +99,8 @@ class StartWork:
                 start = self._learn(key, say)
             say("parsing")
             weights = smoothed(self.grammar, start.weights, self.settings.smoothing)
-            found = self.evaluate(weights) if is_first(self.reduce) else None
-        return pickle.dumps((start, found))
+            evaluation = self.evaluate(weights) if is_first(self.reduce) else None
+        return pickle.dumps((start, evaluation))
 
     def _learn(self, number: int, say: Callable[[str], Any]) -> Start:
         settings = self.settings
@@ -147,8 +147,8 @@ def run_starts(work: StartWork, jobs: int, meanwhile: Callable[[], object] = lam
         ) as finished,
     ):
         for number, data in finished:
-            start, found = pickle.loads(data)
-            results[number] = (start, found)
+            start, evaluation = pickle.loads(data)
+            results[number] = (start, evaluation)
             told = (
                 f"{plural(len(start.objective), 'iteration')}, {objective} {start.objective[-1]:,.2f} ({start.stopped})"
             )

@@ -25,11 +25,11 @@ def induced_tags(corpus: Corpus, num_classes: int) -> WordTags:
         f"learning {plural(num_classes, 'class')} of {plural(len(vocab), 'word')} from "
         f"{plural(len(corpus), 'sentence')}"
     )
-    found = word_classes(words, len(vocab), num_classes)
-    ranked = Vocabulary.count(str(c) for c in found(words)[words >= 0].tolist())
+    induced = word_classes(words, len(vocab), num_classes)
+    ranked = Vocabulary.count(str(c) for c in induced(words)[words >= 0].tolist())
     names = {int(c): f"C{rank}" for rank, c in enumerate(ranked, 1)}
-    of = {word: names[c] for word, c in zip(vocab, found.classes.tolist(), strict=True)}
-    return WordTags(of, names[found.of_rare_words])
+    of = {word: names[c] for word, c in zip(vocab, induced.classes.tolist(), strict=True)}
+    return WordTags(of, names[induced.of_rare_words])
 
 
 def write_tagger(path: Path, tagger: WordTags) -> None:
@@ -43,9 +43,9 @@ def read_tagger(path: Path) -> WordTags:
 
     :raises CommandError: if it is missing, or not as it was written.
     """
-    found = read_json(path / CLASSES)
+    saved = read_json(path / CLASSES)
     with as_written(path / CLASSES):
-        of, others = found["of"], found["others"]
+        of, others = saved["of"], saved["others"]
         if not all(isinstance(tag, str) for tag in (*of.keys(), *of.values(), others)):
             raise TypeError
         return WordTags(of, others)

@@ -36,7 +36,7 @@ class WeightReader:
     """Finds the sources of the weights of Sentence sites.
 
     :param candidates: what weights may come from.
-    :param found: what blocks are, by site.
+    :param origins: what blocks are, by site.
     :param loop: the name of the loop, for messages.
     :param reasons: of multinomials that are no candidates, why not, in words.
     """

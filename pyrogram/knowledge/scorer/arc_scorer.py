@@ -259,6 +259,6 @@ class _Scores(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         x, lengths, weights = ctx.of
-        found = torch.zeros_like(weights)
-        add_gradient(gradient.contiguous().numpy(), x, lengths.numpy(), found.numpy())
-        return found, None, None
+        weight_gradient = torch.zeros_like(weights)
+        add_gradient(gradient.contiguous().numpy(), x, lengths.numpy(), weight_gradient.numpy())
+        return weight_gradient, None, None

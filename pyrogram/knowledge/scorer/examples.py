@@ -45,9 +45,9 @@ class Examples:
         N, n = self.words.shape
         expected = {"segments": (N, n), "posterior": (N, n + 1, n + 1), "heads": (N, n)}
         for name, shape in expected.items():
-            given = getattr(self, name)
-            if given is not None and tuple(given.shape) != shape:
-                raise ValueError(f"{name} must have shape {shape}, as words say, not {tuple(given.shape)}.")
+            table = getattr(self, name)
+            if table is not None and tuple(table.shape) != shape:
+                raise ValueError(f"{name} must have shape {shape}, as words say, not {tuple(table.shape)}.")
 
     @classmethod
     def of(cls, corpus: Corpus, grammar: Induced) -> Examples:
@@ -147,11 +147,11 @@ def examples_of(
     :raises ValueError: if a treebank has no heads or tags that are not universal, or no other language is there.
     """
     sources = Sources.count(treebanks) if sources is None else sources
-    found = {}
+    examples = {}
     for name, corpus in tqdm(treebanks.items(), disable=not progress, desc="grammars of treebanks"):
         if corpus.heads is None:
             raise ValueError(f"treebank {name!r} has no heads; give one whose trees are known.")
         kept = corpus[corpus.is_projective & (corpus.lengths <= max_length)][:max_sentences]
         if len(kept):
-            found[name] = Examples.of(kept, grammar_of(corpus, sources.without(name.split("_")[0])))
-    return found
+            examples[name] = Examples.of(kept, grammar_of(corpus, sources.without(name.split("_")[0])))
+    return examples

@@ -83,14 +83,14 @@ def features(words: Tensor, segments: Tensor, posterior: Tensor, bits: int) -> F
 @cache
 def _odd_numbers(number: int) -> tuple[int, ...]:
     """Odd numbers that look random, of 64 bits with a sign, the same for ever: the steps of SplitMix64."""
-    found, most = [], 2**64 - 1
+    numbers, most = [], 2**64 - 1
     for i in range(1, number + 1):
         z = i * 0x9E3779B97F4A7C15 & most
         z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & most
         z = (z ^ z >> 27) * 0x94D049BB133111EB & most
         z = (z ^ z >> 31) | 1
-        found.append(z - 2**64 if z >= 2**63 else z)
-    return tuple(found)
+        numbers.append(z - 2**64 if z >= 2**63 else z)
+    return tuple(numbers)
 
 
 def _sides(words: Tensor) -> dict[str, Tensor]:
@@ -126,13 +126,13 @@ def _pairs(words: Tensor, segments: Tensor, posterior: Tensor) -> dict[str, Tens
         "post": (post, len(POSTERIORS) + 1),
         "rank": ((posterior >= best).long() + (posterior >= 0.5 * best), 3),
     }
-    found = {}
+    codes = {}
     for pair in PAIRS:
         code = (apart > 0).long()
         for values, size in (named[name] for name in pair.split()):
             code = code * size + values
-        found[pair] = (code + 1).expand(B, n + 1, n + 1)
-    return found
+        codes[pair] = (code + 1).expand(B, n + 1, n + 1)
+    return codes
 
 
 def _between(words: Tensor) -> Tensor:
