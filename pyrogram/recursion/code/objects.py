@@ -48,9 +48,9 @@ _failed: dict[int, BaseException] = {}  # by thread: why its function has ended 
 
 def folder() -> Path:
     """Where objects are kept: ``PYROGRAM_CACHE_DIR``, or a folder of the user's cache."""
-    given = os.environ.get("PYROGRAM_CACHE_DIR")
-    if given:
-        return Path(given)
+    path = os.environ.get("PYROGRAM_CACHE_DIR")
+    if path:
+        return Path(path)
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return Path(base) / "pyrogram"
 
@@ -133,12 +133,12 @@ def load(
     :param vectors: see :func:`optimized`.
     """
 
-    def made() -> tuple[bytes, dict[str, list[str]]]:
+    def make_object() -> tuple[bytes, dict[str, list[str]]]:
         (text, apart), parameters = make()
         packed = zlib.compress(apart.encode())
         return len(packed).to_bytes(8, "little") + packed + object_of(text, vectors), parameters
 
-    data, parameters = kept("\0".join((source, *target())), ".o", made)
+    data, parameters = kept("\0".join((source, *target())), ".o", make_object)
     begin = 8 + int.from_bytes(data[:8], "little")
     with _lock:
         addresses = link(data[begin:], [*parameters, FIND])
@@ -161,8 +161,8 @@ def _compile_later(place: int, packed: bytes, vectors: bool) -> None:
                     text = zlib.decompress(packed).decode()
                     code, _ = kept("\0".join((text, *target())), ".o", lambda: (object_of(text, vectors), {}))
                     pointer.value = link(code, [FIND])[FIND]
-            found: int = _FIND(pointer.value)(number)
-            return found
+            address: int = _FIND(pointer.value)(number)
+            return address
         except BaseException as error:  # none gets through machine code
             _failed[threading.get_ident()] = error
             return 0
@@ -205,9 +205,9 @@ def _binding() -> Any:
 def processor() -> tuple[str, str]:
     """The processor and its features; ``PYROGRAM_CPU`` names another one, to see what code is made for it."""
     llvm = _binding()
-    given = os.environ.get("PYROGRAM_CPU")
-    if given:
-        return given, ""
+    name = os.environ.get("PYROGRAM_CPU")
+    if name:
+        return name, ""
     return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
@@ -231,15 +231,15 @@ def _machine(opt: int = 2) -> Any:
 def _key(source: str) -> str:
     import llvmlite
 
-    parts = (source, llvmlite.__version__, str(_binding().llvm_version_info))
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
+    texts = (source, llvmlite.__version__, str(_binding().llvm_version_info))
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:40]
 
 
 def assembly_of(text: str) -> str:
     """The assembly language of the processor at hand."""
     machine = _machine()
-    found: str = machine.emit_assembly(_binding().parse_assembly(text))
-    return found
+    text_of_machine: str = machine.emit_assembly(_binding().parse_assembly(text))
+    return text_of_machine
 
 
 def object_of(text: str, vectors: bool = False) -> bytes:

@@ -48,9 +48,9 @@ class Batch:
     pitch: int
     inputs: TensorInputs
 
-    def back(self, found: Tensor) -> Tensor:
+    def back(self, by_sentence: Tensor) -> Tensor:
         """What is by sentence, in the order in which they were given: ``(.., B)`` to ``(B, ..)``."""
-        rows = found.movedim(-1, 0)
+        rows = by_sentence.movedim(-1, 0)
         return torch.empty(rows.shape, dtype=rows.dtype, device=rows.device).index_copy_(0, self.order, rows)
 
 
@@ -98,31 +98,31 @@ class DeviceEngine:
             outputs[w.name] = out = torch.zeros(shape, dtype=self._torch_dtype, device=device)
             values |= _strided(f"out.{w.name}", out, w.num_axes, shared or not counts) | {f"out.{w.name}.part": 0}
         self._launch("lanes", batch, values)
-        found = {}
+        tables = {}
         for name, out in outputs.items() if counts else ():
-            own = out.dim() == weights[name].dim()
-            found[name] = batch.back(out) if own else out[None]
-        return batch.back(log_z), found
+            of_sentences = out.dim() == weights[name].dim()
+            tables[name] = batch.back(out) if of_sentences else out[None]
+        return batch.back(log_z), tables
 
     def draw(self, inputs: TensorInputs, number: int, seed: int, trace: Trace, width: int) -> tuple[Tensor, Tensor]:
         """Log Z, and the weights in drawn derivations, shape ``(number, B, width)``."""
         B, device = len(inputs.lengths), inputs.lengths.device
         batch = self._batch(inputs)
         log_z = torch.empty(B, dtype=torch.float64, device=device)
-        found = torch.full((number, B, width), -1, dtype=torch.long, device=device)
-        values = batch.values | {"log_z": log_z} | trace_values(self.layout, trace, found)
+        rows_drawn = torch.full((number, B, width), -1, dtype=torch.long, device=device)
+        values = batch.values | {"log_z": log_z} | trace_values(self.layout, trace, rows_drawn)
         self._launch("draw", batch, values | {"draws": number, "seed": seed, "batch": B})
-        return batch.back(log_z), batch.back(found.movedim(1, -1)).transpose(0, 1)
+        return batch.back(log_z), batch.back(rows_drawn.movedim(1, -1)).transpose(0, 1)
 
     def best(self, inputs: TensorInputs, trace: Trace, width: int) -> tuple[Tensor, Tensor]:
         """The log weight of the best derivation, shape ``(B,)``, and the weights in it, shape ``(B, width)``."""
         B, device = len(inputs.lengths), inputs.lengths.device
         batch = self._batch(inputs, raised=False)
         scores = torch.empty(B, dtype=torch.float64, device=device)
-        found = torch.full((B, width), -1, dtype=torch.long, device=device)
-        values = batch.values | trace_values(self.layout, trace, found)
+        rows_drawn = torch.full((B, width), -1, dtype=torch.long, device=device)
+        values = batch.values | trace_values(self.layout, trace, rows_drawn)
         self._launch("best", batch, values | {"scores": scores, "batch": B})
-        return batch.back(scores), batch.back(found.movedim(0, -1))
+        return batch.back(scores), batch.back(rows_drawn.movedim(0, -1))
 
     # ------------------------------------------------------------------ parameters
 
@@ -145,8 +145,8 @@ class DeviceEngine:
             values[f"words.{name}.b"] = rows.shape[1]
         for w in self.layout.weights:
             table, shared = weights[w.name].detach().to(self._torch_dtype), len(weights[w.name]) == 1
-            own = table[0] if shared else table.movedim(0, -1).index_select(-1, order)
-            values |= _strided(f"weight.{w.name}", own, w.num_axes, shared)
+            rows = table[0] if shared else table.movedim(0, -1).index_select(-1, order)
+            values |= _strided(f"weight.{w.name}", rows, w.num_axes, shared)
         if self.shared:
             numbers = threads.numbers_of(self.recursion, weights, inputs.sizes, raised)
             values["numbers"] = numbers.to(self._torch_dtype)
@@ -219,10 +219,10 @@ class DeviceEngine:
     def _sizes(self) -> Compiled:
         kind = "size with numbers" if self.shared else "size"
 
-        def made() -> list[Function]:
+        def functions() -> list[Function]:
             return [threads.KERNELS["lanes"](self.recursion, self.dtype, self.shared).size()]
 
-        return compiled(self.recursion, f"{kind} of a thread", made, self.dtype, 1)
+        return compiled(self.recursion, f"{kind} of a thread", functions, self.dtype, 1)
 
 
 def _strided(name: str, table: Tensor, num_axes: int, shared: bool) -> Values:

@@ -143,15 +143,15 @@ class LanesEngine:
         fixed: dict[str, Any] = {"parts": parts, "with_counts": int(counts), "plain": int(scale is None)}
         # No parameter, but it tells the strides of outputs.
         fixed["outputs"] = by_sentence, *[(n, x.shape, x.strides) for n, x in (into or directions or {}).items()]
-        own = {"log_z": log_z, **{f"out.{name}": out for name, out in outputs.items()}}
+        values = {"log_z": log_z, **{f"out.{name}": out for name, out in outputs.items()}}
         if scale is not None:
-            own["scale"] = np.ascontiguousarray(scale, np.float64)
+            values["scale"] = np.ascontiguousarray(scale, np.float64)
         if directions is None:
-            self._run("lanes", inputs, order, own, fixed, alone)
+            self._run("lanes", inputs, order, values, fixed, alone)
         else:
             tangent = np.empty(B)
-            own |= {"tangent": tangent} | {f"direction.{name}": x for name, x in directions.items()}
-            self._run("tangents", inputs, order, own, fixed, 0)
+            values |= {"tangent": tangent} | {f"direction.{name}": x for name, x in directions.items()}
+            self._run("tangents", inputs, order, values, fixed, 0)
             log_z = np.where(log_z < np.inf, tangent, np.nan)
         if not counts:
             return log_z, {}
@@ -167,17 +167,17 @@ class LanesEngine:
         """
         B, n, number = len(inputs.lengths), inputs.pitch - 1, rows[0]
         log_z = np.empty(B)
-        own = {"log_z": log_z, "draws": number, "seed": seed, "batch": B}
-        own |= trace_values(self.layout, trace, no_rows(number, B, rows[1]))
-        self._run("draw", inputs, order, own, {}, self._alone(inputs, order), 2.0 * n**3 + 1000.0 * number * n)
-        return log_z, own["trace"]
+        values = {"log_z": log_z, "draws": number, "seed": seed, "batch": B}
+        values |= trace_values(self.layout, trace, no_rows(number, B, rows[1]))
+        self._run("draw", inputs, order, values, {}, self._alone(inputs, order), 2.0 * n**3 + 1000.0 * number * n)
+        return log_z, values["trace"]
 
     def best(self, inputs: Inputs, order: Numbers, trace: Trace, width: int) -> tuple[Numbers, Numbers]:
         """The log weight of the best derivation, shape ``(B,)``, and the weights in it, shape ``(B, width)``."""
         B, n = len(inputs.lengths), inputs.pitch - 1
-        own = {"scores": np.empty(B), "batch": B} | trace_values(self.layout, trace, no_rows(B, width))
-        self._run("best", inputs, order, own, {}, self._alone(inputs, order), 2.0 * n**3 + 1000.0 * n)
-        return own["scores"], own["trace"]
+        values = {"scores": np.empty(B), "batch": B} | trace_values(self.layout, trace, no_rows(B, width))
+        self._run("best", inputs, order, values, {}, self._alone(inputs, order), 2.0 * n**3 + 1000.0 * n)
+        return values["scores"], values["trace"]
 
     def _run(
         self, name: str, inputs: Inputs, order: Numbers, own: Values, fixed: Values, alone: int, cost: float = 0.0
@@ -249,23 +249,25 @@ class LanesEngine:
         if self._operations(n, *sizes.items()) < WORTH:
             return 0.0
         items = self.cells.sizes.items()
-        cells = sum(2 * _product(own, sizes) * n ** self.cells.arity[name] for name, own in items)
+        cells = sum(2 * _product(symbols, sizes) * n ** self.cells.arity[name] for name, symbols in items)
         return 6.0 if cells * LINE > LARGE else 2.5
 
     @functools.cached_property
     def _sums(self) -> list[tuple[tuple[Size, ...], int]]:
         """Of every sum of products its symbols, and how many positions its terms have."""
-        found = []
+        sums = []
         for cell, _, term in self.cells.terms:
             cells, inner = max(0, len(cell.positions) - (cell.width is not None)), term.inner
             if inner is not None:
-                found.append((tuple(x.size for x in (*inner.free, *inner.symbols)), cells + len(inner.loops)))
-            found.append((tuple(x.size for x in symbols_in(term.factors)), cells))
-        return found
+                sums.append((tuple(x.size for x in (*inner.free, *inner.symbols)), cells + len(inner.loops)))
+            sums.append((tuple(x.size for x in symbols_in(term.factors)), cells))
+        return sums
 
     def _num_operations(self, n: int, *sizes: tuple[str, int]) -> float:
         """About the number of operations for a sentence of n words, inside and outside."""
-        return sum(6.0 * _product(own, dict(sizes)) * float(n) ** p / math.factorial(p) for own, p in self._sums)
+        return sum(
+            6.0 * _product(symbols, dict(sizes)) * float(n) ** p / math.factorial(p) for symbols, p in self._sums
+        )
 
     @functools.cached_property
     def _positions(self) -> int:
@@ -341,13 +343,13 @@ class LanesEngine:
     def _function(self, name: str) -> Compiled:
         def make() -> list[Function]:
             layout = Layout(lower(self.recursion), self.layout.given)
-            made = BLOCKS[name](self.recursion, self.width, self._name, layout, self.shared, self.logs)
-            return [made.function(), made.size()]
+            blocks = BLOCKS[name](self.recursion, self.width, self._name, layout, self.shared, self.logs)
+            return [blocks.function(), blocks.size()]
 
         if name not in self._functions:
             kind = f"{name} in {self._kind}"
-            made = compiled(self.recursion, kind, make, self._name, self.width, self._weights.name)
-            self._functions[name] = made
+            functions = compiled(self.recursion, kind, make, self._name, self.width, self._weights.name)
+            self._functions[name] = functions
         return self._functions[name]
 
 
@@ -372,9 +374,9 @@ def lines_of(cells: int, dtype: Numbers, lanes: int) -> Numbers:
     return memory[skip : skip + cells * lanes]
 
 
-def _product(own: Sequence[Size], sizes: Mapping[str, int]) -> int:
+def _product(symbols: Sequence[Size], sizes: Mapping[str, int]) -> int:
     """The number of all symbols together."""
-    return math.prod(s if isinstance(s, int) else sizes[s] for s in own)
+    return math.prod(s if isinstance(s, int) else sizes[s] for s in symbols)
 
 
 def plain_tables(recursion: Recursion) -> frozenset[str]:
@@ -386,7 +388,7 @@ def plain_tables(recursion: Recursion) -> frozenset[str]:
     if not any(cells.sizes.values()):
         return frozenset()
     tables = Tables(cells, Layout(cells), LINE // 8, shared=True)
-    numbers, others = ({w.table for w in found} for found in (tables.numbers, tables.in_lanes))
+    numbers, others = ({w.table for w in weights} for weights in (tables.numbers, tables.in_lanes))
     return frozenset() if numbers & others else frozenset(numbers)
 
 

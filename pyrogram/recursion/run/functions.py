@@ -65,10 +65,10 @@ def compiled_kernels(
     target: kernels.Target = "cpu" if architecture == CPU else "gpu"
 
     def module() -> tuple[bytes, dict[str, list[str]]]:
-        made, helpers = make()
-        text = kernels.assembly(made, helpers, dtype, target, complete)
+        programs, helpers = make()
+        text = kernels.assembly(programs, helpers, dtype, target, complete)
         data = objects.object_of(text) if architecture == CPU else ptx.ptx_of(text, architecture)
-        return data, {k.function.name: [p.name for p in k.parameters] for k in made}
+        return data, {k.function.name: [p.name for p in k.parameters] for k in programs}
 
     names = [*objects.target()] if architecture == CPU else [architecture]
     source = "\0".join([recursion.key(), f"kernels: {kind}", str(complete), dtype, *names, _compiler()])

@@ -66,9 +66,9 @@ class Launcher:
 
     def __init__(self, device: Properties, driver: Any) -> None:
         self.device, self._driver = device, driver
-        found = self._call("cuDeviceGet", device.index)
+        handle = self._call("cuDeviceGet", device.index)
         # The context that torch has: memory and streams are the same.
-        self._context = self._call("cuDevicePrimaryCtxRetain", found)
+        self._context = self._call("cuDevicePrimaryCtxRetain", handle)
 
     def load(self, module: bytes, parameters: dict[str, list[str]]) -> dict[str, Loaded]:
         """The kernels of a module, by name.
@@ -78,12 +78,12 @@ class Launcher:
         self._call("cuCtxPushCurrent", self._context)
         try:
             handle = self._call("cuModuleLoadData", module + b"\0")
-            found = {}
+            functions = {}
             for name, names in parameters.items():
                 function = self._call("cuModuleGetFunction", handle, name.encode())
                 blocks = self._call("cuOccupancyMaxActiveBlocksPerMultiprocessor", function, WARP, 0)
-                found[name] = Loaded(function, names, WARP * max(1, blocks) * self.device.processors)
-            return found
+                functions[name] = Loaded(function, names, WARP * max(1, blocks) * self.device.processors)
+            return functions
         finally:
             self._call("cuCtxPopCurrent")
 
@@ -96,11 +96,11 @@ class Launcher:
         """
         slots = (ctypes.c_int64 * len(kernel.parameters))()
         for x, name in enumerate(kernel.parameters):
-            given = values[name]
-            if isinstance(given, Tensor):
-                slots[x] = given.data_ptr()
+            number = values[name]
+            if isinstance(number, Tensor):
+                slots[x] = number.data_ptr()
             else:
-                slots[x] = given
+                slots[x] = number
         first = ctypes.addressof(slots)
         pointers = (ctypes.c_void_p * len(slots))(*(first + 8 * x for x in range(len(slots))))
         grid, block = (threads // WARP, 1, 1), (WARP, 1, 1)
@@ -116,10 +116,10 @@ class Launcher:
 
         :raises RuntimeError: if it reports an error.
         """
-        status, *found = getattr(self._driver, name)(*arguments)
+        status, *outputs = getattr(self._driver, name)(*arguments)
         if int(status) != 0:
             raise RuntimeError(f"CUDA's driver reports {status!s} from {name} on device {self.device.index}")
-        return found[0] if found else None
+        return outputs[0] if outputs else None
 
 
 def launcher_for(device: torch.device) -> Launcher | None:
@@ -131,12 +131,12 @@ def launcher_for(device: torch.device) -> Launcher | None:
 
 @functools.cache
 def _launcher(index: int) -> Launcher | None:
-    found = torch.cuda.get_device_properties(index)
-    architecture = architecture_for(found.major, found.minor)
+    properties = torch.cuda.get_device_properties(index)
+    architecture = architecture_for(properties.major, properties.minor)
     try:
         driver = importlib.import_module(_DRIVER)
     except ImportError:
         return None
     if architecture is None:
         return None
-    return Launcher(Properties(index, architecture, found.total_memory, found.multi_processor_count), driver)
+    return Launcher(Properties(index, architecture, properties.total_memory, properties.multi_processor_count), driver)

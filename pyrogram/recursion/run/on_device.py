@@ -51,12 +51,12 @@ class DeviceProgram:
         :param by_sentence: counts of shape ``(B, ..)`` also of tables that sentences share.
         """
         engine = self._engine("float32" if inputs.precision == torch.float32 else "float64", inputs)
-        log_z, found = engine.log_counts(inputs, counts=counts, scale=scale, by_sentence=by_sentence)
+        log_z, by_table = engine.log_counts(inputs, counts=counts, scale=scale, by_sentence=by_sentence)
         unknown = log_z.isnan()
-        for name, table in found.items():
+        for name, table in by_table.items():
             if len(table) == len(log_z):
-                found[name] = table.masked_fill(unknown.reshape(-1, *[1] * (table.dim() - 1)), torch.nan)
-        return log_z, found
+                by_table[name] = table.masked_fill(unknown.reshape(-1, *[1] * (table.dim() - 1)), torch.nan)
+        return log_z, by_table
 
     def best(self, inputs: TensorInputs, trace: Trace, width: int) -> tuple[Tensor, Tensor]:
         """The log weight of the best derivation, shape ``(B,)``, float64, and the weights in it, ``(B, width)``."""

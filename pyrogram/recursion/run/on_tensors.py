@@ -119,18 +119,18 @@ class SumsOnTensors(ABC):
         kernels = None if constants else self.on_device(inputs)
         if kernels is not None or not (inputs.lengths.is_cpu or constants):
             there = self._log_counts_in_torch if kernels is None else kernels.log_counts
-            log_z, found = there(inputs.in_rows(), counts=counts, scale=scale, by_sentence=by_sentence)
+            log_z, by_table = there(inputs.in_rows(), counts=counts, scale=scale, by_sentence=by_sentence)
             return log_z.to(inputs.dtype), {
-                n: inputs.like_weights(found[n]).to(w.dtype) for n, w in inputs.weights.items() if counts
+                n: inputs.like_weights(by_table[n]).to(w.dtype) for n, w in inputs.weights.items() if counts
             }
         by = None if scale is None else scale.detach().cpu().double().numpy()
         sentences = inputs.arrays().with_constants(constants or {})
-        log_z, found = self.program.log_counts(sentences, counts=counts, scale=by, by_sentence=by_sentence)
+        log_z, by_table = self.program.log_counts(sentences, counts=counts, scale=by, by_sentence=by_sentence)
         if counts and (unknown := np.isnan(log_z)).any():
-            for table in (t for t in found.values() if len(t) == len(log_z)):
+            for table in (t for t in by_table.values() if len(t) == len(log_z)):
                 table[unknown] = np.nan
         return _tensor(log_z, inputs.lengths.device, inputs.dtype), {
-            n: _tensor(inputs.like_weights(found[n]), w.device, w.dtype) for n, w in inputs.weights.items() if counts
+            n: _tensor(inputs.like_weights(by_table[n]), w.device, w.dtype) for n, w in inputs.weights.items() if counts
         }
 
     def tangents(
@@ -168,14 +168,14 @@ class SumsOnTensors(ABC):
         seed = int(torch.randint(2**62, (), generator=generator, device=device))
         if len(inputs.lengths) == 0 or number == 0:
             return torch.zeros(number, len(inputs.lengths), width, dtype=torch.long)
-        log_z, found = self.drawn(inputs, number, seed, trace, width)
+        log_z, rows = self.drawn(inputs, number, seed, trace, width)
         possible = log_z.isfinite()
         if not possible.all():
             first = int(possible.long().argmin())
             if log_z[first].isnan():
                 raise ValueError(f"scores of sentence {first} must be numbers, but some are NaN")
             raise ValueError(f"sentence {first} has no {self._derivation} of positive weight to sample")
-        return found
+        return rows
 
     def drawn(self, inputs: TensorInputs, number: int, seed: int, trace: Trace, width: int) -> tuple[Tensor, Tensor]:
         """Log Z, shape ``(B,)``, and the weights in drawn derivations; see :meth:`.Program.draw`."""
@@ -204,12 +204,12 @@ class SumsOnTensors(ABC):
         if not counts:
             with torch.no_grad():
                 return self.in_torch(few), {}
-        log_z, found = self.torch_engine.marginals(few.weights, *rest, scale=scale)
+        log_z, by_table = self.torch_engine.marginals(few.weights, *rest, scale=scale)
         unknown = log_z.isnan()
-        for name, table in found.items():
+        for name, table in by_table.items():
             if len(table) == B:
-                found[name] = table.masked_fill(unknown.reshape(-1, *[1] * (table.dim() - 1)), torch.nan)
-        return log_z, found
+                by_table[name] = table.masked_fill(unknown.reshape(-1, *[1] * (table.dim() - 1)), torch.nan)
+        return log_z, by_table
 
 
 class TensorProgram(SumsOnTensors):
@@ -244,11 +244,11 @@ class TensorProgram(SumsOnTensors):
         for (name, w), u in zip(inputs.in_rows().weights.items(), directions, strict=True):
             by[name] = (torch.zeros_like(w) if u is None else u.reshape(w.shape)).detach().numpy()
         factors = None if scale is None else scale.detach().double().numpy()
-        tangent, found = self.program.tangents(inputs.arrays(), by, scale=factors)
-        for table in (t for t in found.values() if len(t) == len(tangent)):
+        tangent, by_table = self.program.tangents(inputs.arrays(), by, scale=factors)
+        for table in (t for t in by_table.values() if len(t) == len(tangent)):
             table[np.isnan(tangent)] = np.nan
-        own = (torch.from_numpy(inputs.like_weights(found[n])).to(w.dtype) for n, w in tables)
-        return [_tensor(tangent, inputs.lengths.device, inputs.dtype), *own]
+        by_weight = (torch.from_numpy(inputs.like_weights(by_table[n])).to(w.dtype) for n, w in tables)
+        return [_tensor(tangent, inputs.lengths.device, inputs.dtype), *by_weight]
 
     def on_device(self, inputs: TensorInputs, descends: bool = False) -> DeviceProgram | None:
         launcher = launcher_for(inputs.lengths.device)
@@ -261,8 +261,8 @@ class TensorProgram(SumsOnTensors):
             return None
         if launcher not in self._on_devices:
             self._on_devices[launcher] = DeviceProgram(self.program, launcher)
-        found = self._on_devices[launcher]
-        return found if found.fits(inputs.in_rows(), descends) else None
+        there = self._on_devices[launcher]
+        return there if there.fits(inputs.in_rows(), descends) else None
 
 
 def tensor_program(recursion: Recursion) -> TensorProgram:
@@ -323,11 +323,11 @@ class _Counts(torch.autograd.Function):
     def backward(ctx: Any, *directions: Any) -> Any:
         scale, *tables = ctx.saved_tensors
         inputs = ctx.inputs.with_weights(tables)
-        found = ctx.on.tangents(inputs, directions, scale)
-        if found is None:
-            *found, by_scale = _derivatives(ctx.on, inputs, [None, *directions], scale)
-            return (None, None, by_scale, *found)
-        return (None, None, *found)
+        gradients = ctx.on.tangents(inputs, directions, scale)
+        if gradients is None:
+            *gradients, by_scale = _derivatives(ctx.on, inputs, [None, *directions], scale)
+            return (None, None, by_scale, *gradients)
+        return (None, None, *gradients)
 
 
 class _Marginals(torch.autograd.Function):
@@ -352,17 +352,17 @@ class _Marginals(torch.autograd.Function):
         by_log_z, *directions = gradients
         if torch.is_grad_enabled() or any(is_traced(g) for g in gradients if g is not None):
             return (None, None, *_derivatives(ctx.on, inputs, gradients))
-        found: list[list[Tensor]] = []
+        summands: list[list[Tensor]] = []
         if any(g is not None for g in directions):
             tangents = ctx.on.tangents(inputs, directions, None)
             if tangents is None:
                 return (None, None, *_derivatives(ctx.on, inputs, gradients))
-            found.append(tangents[1:])
+            summands.append(tangents[1:])
         if by_log_z is not None and all(len(t) == len(inputs.lengths) for t in tables):
-            found.append([_scaled(c, by_log_z.detach(), in_place=False) for c in counts])
+            summands.append([_scaled(c, by_log_z.detach(), in_place=False) for c in counts])
         elif by_log_z is not None:
-            found.append(list(ctx.on.log_counts(inputs, by_log_z)[1].values()))
-        return (None, None, *(functools.reduce(torch.add, parts) for parts in zip(*found, strict=True)))
+            summands.append(list(ctx.on.log_counts(inputs, by_log_z)[1].values()))
+        return (None, None, *(functools.reduce(torch.add, terms) for terms in zip(*summands, strict=True)))
 
 
 def _scaled(counts: Tensor, factors: Tensor, in_place: bool) -> Tensor:
@@ -378,8 +378,8 @@ def _tensor(array: Numbers, device: torch.device, dtype: torch.dtype) -> Tensor:
     """Of an array; for few numbers, an operation of torch takes noticeable time."""
     if dtype == torch.float32:
         array = array.astype(np.float32, copy=False)
-    found = torch.from_numpy(array)
-    return found if found.dtype == dtype and device.type == "cpu" else found.to(device, dtype)
+    tensor = torch.from_numpy(array)
+    return tensor if tensor.dtype == dtype and device.type == "cpu" else tensor.to(device, dtype)
 
 
 def _derivatives(

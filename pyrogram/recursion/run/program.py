@@ -92,19 +92,21 @@ class Program:
         if self.in_many:
             engine, few, unknown = self._ready(inputs)
             order = longest_first(inputs.lengths)
-            log_z, found = engine.log_counts(few, order, counts=counts, scale=scale, into=into, by_sentence=by_sentence)
+            log_z, by_table = engine.log_counts(
+                few, order, counts=counts, scale=scale, into=into, by_sentence=by_sentence
+            )
             if unknown:
                 log_z.fill(np.nan)
-            return log_z, {n: t.astype(engine.dtype, copy=False) for n, t in found.items()} if into is None else {}
+            return log_z, {n: t.astype(engine.dtype, copy=False) for n, t in by_table.items()} if into is None else {}
         few = inputs.in_logarithms()
         if by_sentence:
             B = len(inputs.lengths)
             few = replace(few, weights={n: np.broadcast_to(w, (B, *w.shape[1:])) for n, w in few.weights.items()})
-        log_z, found = self._scalar(_dtype(inputs)).log_counts(few, counts=counts, scale=scale)
-        found = {name: table for name, table in found.items() if name not in inputs.constants}
+        log_z, by_table = self._scalar(_dtype(inputs)).log_counts(few, counts=counts, scale=scale)
+        by_table = {name: table for name, table in by_table.items() if name not in inputs.constants}
         if into is None:
-            return log_z, found
-        for name, table in found.items():
+            return log_z, by_table
+        for name, table in by_table.items():
             into[name][...] += table
         return log_z, {}
 
@@ -127,7 +129,7 @@ class Program:
         size = max((float(np.abs(x).max(initial=0.0)) for x in finite.values()), default=0.0)
         unit = 2.0 ** np.ceil(np.log2(size)) if size > 0 else 1.0  # a derivative is linear in its direction
         engine = self._lanes("float64", weights=_dtype(inputs))
-        tangent, found = engine.log_counts(
+        tangent, by_table = engine.log_counts(
             inputs,
             longest_first(inputs.lengths),
             scale=scale,
@@ -135,7 +137,7 @@ class Program:
                 n: np.where(np.isfinite(x), np.asarray(x, np.float64) / unit, np.nan) for n, x in directions.items()
             },
         )
-        return tangent * unit, {name: table * unit for name, table in found.items()}
+        return tangent * unit, {name: table * unit for name, table in by_table.items()}
 
     def best(self, inputs: Inputs, k: int, trace: Trace, width: int) -> tuple[Numbers, Numbers]:
         """Scores of the k best derivations, shape ``(k, B)``, and the weights in them, ``(k, B, width)``.
@@ -234,13 +236,13 @@ def _is_near_one(logs: Numbers) -> bool:
 
 def _words_first(layout: Layout) -> dict[str, Sequence[int]]:
     """Orders of axes in which the symbols of a word follow one another in memory, where they are not so."""
-    found = dict[str, Sequence[int]]()
+    orders = dict[str, Sequence[int]]()
     for w in layout.weights:
         words = {1 + w.num_positions + axis for axis in layout.word_axes(w.name)}
         order = (0, *sorted(words), *(a for a in range(1, w.num_axes + 1) if a not in words))
         if order != tuple(range(w.num_axes + 1)):
-            found[w.name] = order
-    return found
+            orders[w.name] = order
+    return orders
 
 
 def longest_first(lengths: Numbers) -> Numbers:

@@ -55,8 +55,8 @@ class ScalarEngine:
         values: dict[str, Any] = {"parts": min(PARTS, B) if shared else B}
         for w in self.layout.weights:
             table = inputs.weights[w.name]
-            own = len(table) == B
-            shape = (1 if own else values["parts"], len(table) if own else 1, *table.shape[1:])
+            by_sentence = len(table) == B
+            shape = (1 if by_sentence else values["parts"], len(table) if by_sentence else 1, *table.shape[1:])
             out = outputs[w.name] = np.zeros(shape if counts else (1,) * len(shape), self.dtype)
             values |= strided(f"out.{w.name}", out, ("part", "b", *range(table.ndim - 1))) | {f"out.{w.name}": out}
         values |= {
@@ -101,10 +101,10 @@ class ScalarEngine:
         self._run("draw", inputs, values, ["chart"])
         return values["log_z"], values["trace"]
 
-    def _run(self, name: str, inputs: Inputs, own: Mapping[str, Any], arrays: Sequence[str], each: int = 1) -> None:
+    def _run(self, name: str, inputs: Inputs, others: Mapping[str, Any], arrays: Sequence[str], each: int = 1) -> None:
         """Call a function on every thread, which is compiled when it is first needed.
 
-        :param own: parameters that other functions have not.
+        :param others: parameters that other functions have not.
         :param arrays: of a thread, with some numbers for each cell.
         :param each: how many.
         """
@@ -116,7 +116,7 @@ class ScalarEngine:
             )
         B, call, sizes, n = len(inputs.lengths), self._compiled[name], inputs.sizes, inputs.pitch
         values = {"order": np.arange(B), "count": B, "parts": B, "batch": B, **inputs.strides(), **inputs.arrays()}
-        values |= {"chains": chains_of(self.cells, sizes, inputs.lists), **own}
+        values |= {"chains": chains_of(self.cells, sizes, inputs.lists), **others}
         cells = sum(n ** self.cells.arity[x] * self.cells.num_symbols(x, sizes) for x in self.cells.sizes)
 
         def work(turns: Numbers) -> None:

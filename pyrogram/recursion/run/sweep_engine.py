@@ -112,8 +112,8 @@ class SweepEngine:
         self._kept = dict[tuple[str, int], dict[str, Any]]()  # memory by function and lanes
 
         def of(these: Numbers | slice) -> SentenceEvents:
-            own = {name: numbers[these] for name, numbers in located.items()}
-            return SentenceEvents.of(self._cells, shapes, corpus.words[these], own, few, renumbered, repeated)
+            located_here = {name: numbers[these] for name, numbers in located.items()}
+            return SentenceEvents.of(self._cells, shapes, corpus.words[these], located_here, few, renumbered, repeated)
 
         self._take(self._used_events(corpus.words, of) if located else of(slice(None)))
 
@@ -132,10 +132,10 @@ class SweepEngine:
         :param of: all numbers of some sentences.
         """
         order = np.argsort((words >= 0).sum(1), kind="stable")
-        parts: list[tuple[Numbers, SentenceEvents]] = []
+        batches: list[tuple[Numbers, SentenceEvents]] = []
         done, count = 0, CELL
         possible = {name: (table.rows != 0).astype(np.float64) for name, table in self.given.items()}
-        while done < len(order) or not parts:
+        while done < len(order) or not batches:
             these = order[done : done + count]
             some = copy.copy(self)
             some._nats = None if self._nats is None else np.zeros(0)
@@ -146,10 +146,10 @@ class SweepEngine:
             alpha[-1 if self._renumbered is None else self._renumbered[-1]] = 0.0  # nothing
             log_z, _ = some.collapsed_vb(counts, alpha, np.zeros_like(out), out, turns, CELL)
             is_large = np.repeat(log_z > _MANY_DERIVATIONS, some.events.sizes)  # sentences lie one after the other
-            parts.append((these, some.events.listed((out > 0) | is_large)))
+            batches.append((these, some.events.listed((out > 0) | is_large)))
             done += count
             count = max(CELL, _MOST_NUMBERS // int(some.events.rooms.max(initial=1)))
-        return SentenceEvents.joined(parts)
+        return SentenceEvents.joined(batches)
 
     def collapsed_vb(
         self,
@@ -179,8 +179,8 @@ class SweepEngine:
         """Factors in the places of the numbers of all sentences, and their logs; of one that is zero, 0."""
         every = np.zeros(self.events.num_numbers)
         every[: len(nats)] = nats
-        own = every[self.events.places]
-        return {"tilts": np.exp(own), "nats": np.where(np.isneginf(own), 0.0, own)}
+        of_numbers = every[self.events.places]
+        return {"tilts": np.exp(of_numbers), "nats": np.where(np.isneginf(of_numbers), 0.0, of_numbers)}
 
     def hastings(
         self,
@@ -234,7 +234,7 @@ class SweepEngine:
         lanes_of = [1 if alone[x] else CELL for x in (0, *changes)]
         memory = {}
         for lanes in set(lanes_of):
-            these = np.concatenate([run for run, own in zip(runs, lanes_of, strict=True) if own == lanes])
+            these = np.concatenate([run for run, of_run in zip(runs, lanes_of, strict=True) if of_run == lanes])
             memory[lanes] = self._memory(name, values, these, lanes)
         for run, lanes in zip(runs, lanes_of, strict=True):
             self._function(name, lanes)(name, {**values, **memory[lanes], "order": run, "count": len(run)})
@@ -258,17 +258,17 @@ class SweepEngine:
         kept = self._kept.get((name, lanes))
         if kept is not None and kept["pitch"] >= pitch and kept["room"] >= most:
             return kept
-        own = {"pitch": pitch, "room": most, "starts": np.zeros(lanes, np.int64)}
-        size = self._function(name, lanes)("size", {**values, **own})
-        own |= {"numbers": lines_of(most, _DOUBLE, lanes)}
+        memory = {"pitch": pitch, "room": most, "starts": np.zeros(lanes, np.int64)}
+        size = self._function(name, lanes)("size", {**values, **memory})
+        memory |= {"numbers": lines_of(most, _DOUBLE, lanes)}
         if self.weighing.listed:
-            own |= {"drained": lines_of(most, _DOUBLE, lanes), "slots": lines_of(most, np.dtype(np.int32), lanes)}
-        own |= {array: lines_of(size, _DOUBLE, lanes) for array in ("memory", "mantissas", "exponents")}
+            memory |= {"drained": lines_of(most, _DOUBLE, lanes), "slots": lines_of(most, np.dtype(np.int32), lanes)}
+        memory |= {array: lines_of(size, _DOUBLE, lanes) for array in ("memory", "mantissas", "exponents")}
         if name == "hastings":
-            own["agenda"] = np.zeros(size_of_agenda(self._cells, pitch, self._sizes), np.int64)
-            own["chains"] = chains_of(self._cells, self._sizes, self._lists)
-        self._kept[name, lanes] = own
-        return own
+            memory["agenda"] = np.zeros(size_of_agenda(self._cells, pitch, self._sizes), np.int64)
+            memory["chains"] = chains_of(self._cells, self._sizes, self._lists)
+        self._kept[name, lanes] = memory
+        return memory
 
     def _values(self, counts: Numbers, alpha: Numbers, batch_size: int) -> dict[str, Any]:
         """The parameters that both sweeps have, but order and memory."""

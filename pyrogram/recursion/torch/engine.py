@@ -69,10 +69,10 @@ class SumsInTorch(ABC):
             if not log_z.requires_grad:  # it depends on no weight
                 return log_z, {name: torch.zeros_like(w) for name, w in weights.items()}
             total = (log_z if scale is None else log_z * scale.detach()).sum()
-            found = torch.autograd.grad(
+            gradients = torch.autograd.grad(
                 total, list(leaves.values()), create_graph=keep, allow_unused=True, materialize_grads=True
             )
-        return log_z if keep else log_z.detach(), dict(zip(leaves, found, strict=True))
+        return log_z if keep else log_z.detach(), dict(zip(leaves, gradients, strict=True))
 
 
 def is_traced(tensor: Tensor) -> bool:
@@ -110,5 +110,5 @@ class TorchEngine(SumsInTorch):
         wide = {name: w if w.device.type == "mps" else w.double() for name, w in weights.items()}
         tables = Tables(self.cells, wide, lengths, words or {}, sizes or {}, lists or {})
         traced = any(map(is_traced, [*wide.values(), *(words or {}).values(), lengths]))
-        found = Filler(tables, Logarithms(looks=not traced)).fill()
-        return found.masked_fill(found.detach() == -torch.inf, -torch.inf).to(dtype)  # which has no gradient
+        log_z = Filler(tables, Logarithms(looks=not traced)).fill()
+        return log_z.masked_fill(log_z.detach() == -torch.inf, -torch.inf).to(dtype)  # which has no gradient

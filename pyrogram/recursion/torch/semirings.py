@@ -30,9 +30,9 @@ class Logarithms:
         """
         dims = *range(lead), *range(lead + kept, factors[0].dim() - 2)
         if self.looks and len(factors) > 1 and len(dims) > lead:
-            found = self._of_numbers(factors, dims, lead)
-            if found is not None:
-                return found
+            by_numbers = self._of_numbers(factors, dims, lead)
+            if by_numbers is not None:
+                return by_numbers
         return self.total(functools.reduce(operator.add, factors), dims)
 
     @staticmethod
