@@ -76,7 +76,7 @@ class Constraint:
         return _expanded(features, blocks), _expanded(of, blocks)
 
     def slack(self, blocks: Mapping[str, Block]) -> Weights:
-        """The slack g by block, whose expected sum must not be negative."""
+        """The slack g, ``(*block.shape)`` by block, float64, whose expected sum must not be negative."""
         f, of = self.tables(blocks)
         return _sum([(float(self.sign), f), (-self.sign * self.share, of)])
 

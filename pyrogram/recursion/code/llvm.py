@@ -437,9 +437,9 @@ class Body:
         kind, op = x.args[0].type, x.op
         text = self.m.types[kind]
         if kind in ("lanes", "vector") or op in ("fill", "with_lane"):
-            text_of_lanes = self._lanes(x, args)
-            if text_of_lanes:
-                return text_of_lanes
+            result = self._lanes(x, args)
+            if result:
+                return result
         if op in _COMPARE:
             return self._new(
                 f"{'icmp' if kind == 'int' else 'fcmp'} {_COMPARE[op][kind != 'int']} {text} {', '.join(args)}"

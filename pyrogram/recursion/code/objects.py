@@ -238,8 +238,8 @@ def _key(source: str) -> str:
 def assembly_of(text: str) -> str:
     """The assembly language of the processor at hand."""
     machine = _machine()
-    text_of_machine: str = machine.emit_assembly(_binding().parse_assembly(text))
-    return text_of_machine
+    assembly: str = machine.emit_assembly(_binding().parse_assembly(text))
+    return assembly
 
 
 def object_of(text: str, vectors: bool = False) -> bytes:

@@ -23,8 +23,8 @@ def architecture_for(major: int, minor: int) -> str | None:
 def ptx_of(text: str, architecture: str) -> bytes:
     """PTX of a module in LLVM's assembly language."""
     machine = _machine(architecture)
-    text_of_ptx: str = machine.emit_assembly(objects.optimized(text, TRIPLE, machine))
-    return text_of_ptx.encode()
+    ptx: str = machine.emit_assembly(objects.optimized(text, TRIPLE, machine))
+    return ptx.encode()
 
 
 @functools.lru_cache

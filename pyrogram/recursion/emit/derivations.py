@@ -193,8 +193,8 @@ class Descent:
         code.set("trace_length", 0)
         top = code.set("depth", 1)
         code.put(AGENDA, 0, self._numbers[self.loops.cells.goal])
-        for x, further_place in enumerate(further):
-            code.put(AGENDA, POSITIONS + x, further_place)
+        for x, of_goal in enumerate(further):
+            code.put(AGENDA, POSITIONS + x, of_goal)
         with code.loop_while(top > 0):
             code.set("depth", top - 1)
             start = code.set("entry", top * self._width)

@@ -37,17 +37,6 @@ from .limits import ITEM, Extremes
 from .numbers import Number, Numbers, any_of
 
 
-def _best_tile(free: Sequence[Variable], factors: Sequence[Factor]) -> list[Variable]:
-    """The two symbols, of those that sums are formed for, that let a product load the fewest numbers."""
-
-    def loads(tile: tuple[Variable, Variable]) -> int:
-        return sum(TILE ** sum(x in f.variables for x in tile) for f in factors if isinstance(f, Grid))
-
-    pairs = list(itertools.combinations(free, 2))[::-1]
-    best = min(pairs, key=loads, default=None)
-    return list(free if best is None else best)
-
-
 @dataclass
 class Sums:
     """Code of sums of products.
@@ -61,7 +50,7 @@ class Sums:
     layout: Layout
     numbers: Numbers
     tile: tuple[int, int]
-    items: ClassVar[Extremes] = ITEM
+    extremes: ClassVar[Extremes] = ITEM
 
     def value(self, f: Factor, steps: Mapping[str, int]) -> Number:
         """A factor, some symbols steps from those at hand."""
@@ -120,8 +109,13 @@ class Sums:
         return 1
 
     def tiled(self, free: Sequence[Variable], factors: Sequence[Factor]) -> list[Variable]:
-        """The symbols in tiles, of those that sums are formed for."""
-        return _best_tile(free, factors)
+        """The two symbols, of those that sums are formed for, that let a product load the fewest numbers."""
+
+        def loads(tile: tuple[Variable, Variable]) -> int:
+            return sum(TILE ** sum(x in f.variables for x in tile) for f in factors if isinstance(f, Grid))
+
+        best = min(list(itertools.combinations(free, 2))[::-1], key=loads, default=None)
+        return list(free if best is None else best)
 
     def closed(self, out: Grid, total: Number) -> tuple[Sums, Number]:
         """A sum that is done, for a result, and the sums that it is a number of."""
@@ -168,6 +162,10 @@ class Sums:
 
     # ------------------------------------------------------------------ sums
 
+    def suited(self, *factors: Factor, others: Sequence[Factor] = (), out: Grid | None = None) -> Sums:
+        """The sums that form such products: these, or those of vectors of a symbol."""
+        return self
+
     def contract(
         self,
         out: Grid,
@@ -185,6 +183,11 @@ class Sums:
         :param known: symbols that are at hand.
         :param kept: where the sums of factors are written, too, before they are multiplied.
         """
+        beside = outer if kept is None else [*outer, kept]
+        sums = self if known else self.suited(*factors, others=beside, out=out)
+        if sums is not self:
+            sums.contract(out, factors, loops, outer=outer, add=add, kept=kept)
+            return
         free = [x for x in out.variables if x not in known]
         summed = [x for x in variables_of(factors) if x not in (*free, *known)]
         everywhere = variables_of([*factors, *outer])
@@ -354,7 +357,7 @@ class Sums:
     def look_at(self, grid: Grid) -> None:
         """Let all cells of a table count for the least item, if they are not zero, and for the greatest one."""
         with self.loops((), grid.variables):
-            self.items.include(self.code, self.numbers.value(self.value(grid, {})))
+            self.extremes.include(self.code, self.numbers.value(self.value(grid, {})))
 
     def is_any_outside(self, lanes: Expression) -> Expression:
         """Whether a number of some lane is outside its range, or an item that has been looked at in vectors.

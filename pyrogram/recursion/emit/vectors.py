@@ -71,7 +71,7 @@ class SumsOfVectors(Sums):
 
     symbol: Variable
     plain: Sums
-    items: ClassVar[Extremes] = _ITEM
+    extremes: ClassVar[Extremes] = _ITEM
 
     def step(self, v: Variable) -> int:
         return VECTOR if v == self.symbol else 1
@@ -105,8 +105,8 @@ class VectorSums(Sums):
             return super().padded(size)
         return (self.layout.size(size) + (VECTOR - 1)) // VECTOR * VECTOR
 
-    def _of(self, *factors: Factor, others: Sequence[Factor] = (), out: Grid | None = None) -> Sums:
-        """Sums of vectors, if a symbol of factors can be in them, rather one of the result's; else these."""
+    def suited(self, *factors: Factor, others: Sequence[Factor] = (), out: Grid | None = None) -> Sums:
+        """Those of vectors, if a symbol of factors can be in them, rather one of the result's."""
         grids = [f for f in (out, *factors, *others) if isinstance(f, Grid)]
         symbols = [] if any(g.rows for g in grids) else [v for v in variables_of(factors) if _is_last(v, grids)]
         if not symbols:
@@ -114,23 +114,8 @@ class VectorSums(Sums):
         symbol = next((v for v in symbols if out is not None and v in out.variables), symbols[0])
         return SumsOfVectors(self.code, self.layout, VectorNumbers(self.code), self.tile, symbol, self)
 
-    def contract(
-        self,
-        out: Grid,
-        factors: Sequence[Factor],
-        loops: Sequence[Loop] = (),
-        *,
-        outer: Sequence[Factor] = (),
-        add: bool = True,
-        known: Sequence[Variable] = (),
-        kept: Grid | None = None,
-    ) -> None:
-        others = [*outer, *([] if kept is None else [kept])]
-        sums = self if known else self._of(*factors, others=others, out=out)
-        Sums.contract(sums, out, factors, loops, outer=outer, add=add, known=known, kept=kept)
-
     def add_up(self, factors: Sequence[Factor], name: str) -> None:
-        sums = self._of(*factors)
+        sums = self.suited(*factors)
         if sums is self:
             super().add_up(factors, name)
         else:
@@ -138,7 +123,7 @@ class VectorSums(Sums):
 
     def push(self, adjoint: Grid, factors: Sequence[Factor], targets: Sequence[Target], loops: Sequence[Loop]) -> None:
         products = [(target.grid, [adjoint, *(factors[f] for f in target.factors)]) for target in targets]
-        if any(self._of(*product, out=target) is self for target, product in products):
+        if any(self.suited(*product, out=target) is self for target, product in products):
             super().push(adjoint, factors, targets, loops)
             return
         with self.loops(loops):
@@ -146,10 +131,10 @@ class VectorSums(Sums):
                 self.contract(target, product)
 
     def clear(self, grid: Grid) -> None:
-        Sums.clear(self._of(grid), grid)
+        Sums.clear(self.suited(grid), grid)
 
     def multiply_all(self, weight: Grid, count: Grid) -> None:
-        Sums.multiply_all(self._of(weight, count), weight, count)
+        Sums.multiply_all(self.suited(weight, count), weight, count)
 
     # ------------------------------------------------------------------ ranges
 
@@ -158,14 +143,14 @@ class VectorSums(Sums):
         _ITEM.begin(self.code)
 
     def look_at(self, grid: Grid) -> None:
-        Sums.look_at(self._of(grid), grid)
+        Sums.look_at(self.suited(grid), grid)
 
     def is_any_outside(self, lanes: Expression) -> Expression:
         outside = (_ITEM.least < vector_of(ITEM.low)) | (_ITEM.greatest > vector_of(ITEM.high))
         return super().is_any_outside(lanes) | any_lane(select(outside, vector_of(1.0), vector_of(0.0)))
 
     def bound(self, grid: Grid, known: Sequence[Variable] = ()) -> None:
-        Sums.bound(self if known else self._of(grid), grid, known)
+        Sums.bound(self if known else self.suited(grid), grid, known)
 
 
 def _is_last(v: Variable, grids: Sequence[Grid]) -> bool:

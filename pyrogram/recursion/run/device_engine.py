@@ -109,20 +109,20 @@ class DeviceEngine:
         B, device = len(inputs.lengths), inputs.lengths.device
         batch = self._batch(inputs)
         log_z = torch.empty(B, dtype=torch.float64, device=device)
-        rows_drawn = torch.full((number, B, width), -1, dtype=torch.long, device=device)
-        values = batch.values | {"log_z": log_z} | trace_values(self.layout, trace, rows_drawn)
+        rows = torch.full((number, B, width), -1, dtype=torch.long, device=device)
+        values = batch.values | {"log_z": log_z} | trace_values(self.layout, trace, rows)
         self._launch("draw", batch, values | {"draws": number, "seed": seed, "batch": B})
-        return batch.back(log_z), batch.back(rows_drawn.movedim(1, -1)).transpose(0, 1)
+        return batch.back(log_z), batch.back(rows.movedim(1, -1)).transpose(0, 1)
 
     def best(self, inputs: TensorInputs, trace: Trace, width: int) -> tuple[Tensor, Tensor]:
         """The log weight of the best derivation, shape ``(B,)``, and the weights in it, shape ``(B, width)``."""
         B, device = len(inputs.lengths), inputs.lengths.device
         batch = self._batch(inputs, raised=False)
         scores = torch.empty(B, dtype=torch.float64, device=device)
-        rows_drawn = torch.full((B, width), -1, dtype=torch.long, device=device)
-        values = batch.values | trace_values(self.layout, trace, rows_drawn)
+        rows = torch.full((B, width), -1, dtype=torch.long, device=device)
+        values = batch.values | trace_values(self.layout, trace, rows)
         self._launch("best", batch, values | {"scores": scores, "batch": B})
-        return batch.back(scores), batch.back(rows_drawn.movedim(0, -1))
+        return batch.back(scores), batch.back(rows.movedim(0, -1))
 
     # ------------------------------------------------------------------ parameters
 

@@ -180,11 +180,11 @@ class LanesEngine:
         return values["scores"], values["trace"]
 
     def _run(
-        self, name: str, inputs: Inputs, order: Numbers, own: Values, fixed: Values, alone: int, cost: float = 0.0
+        self, name: str, inputs: Inputs, order: Numbers, extra: Values, fixed: Values, alone: int, cost: float = 0.0
     ) -> None:
         """Call a function on every thread.
 
-        :param own: parameters that other functions have not.
+        :param extra: parameters that other functions have not.
         :param fixed: those that follow from shapes and from what is wanted.
         :param alone: how many of the first sentences are done alone.
         :param cost: about the number of operations for a sentence; 0: that of log Z and counts.
@@ -192,20 +192,20 @@ class LanesEngine:
         if len(order) == 0:
             return
         if alone:
-            self._lone._run(name, inputs, order[:alone], own, fixed, 0, cost)
-            self._run(name, inputs, order[alone:], own, fixed, 0, cost)
+            self._lone._run(name, inputs, order[:alone], extra, fixed, 0, cost)
+            self._run(name, inputs, order[alone:], extra, fixed, 0, cost)
             return
         fixed = {"parts": -(-len(order) // self.width), **fixed, "count": len(order)}
         pitch = int(inputs.lengths[order[0]]) + 1
         key = name, pitch, len(inputs.lengths), *fixed.values(), inputs.key or inputs.shapes()
         prepared = self._prepared.get(key)
         if prepared is None:
-            prepared = self._prepared[key] = self._prepare(name, inputs, own, fixed, pitch)
+            prepared = self._prepared[key] = self._prepare(name, inputs, extra, fixed, pitch)
         elif not inputs.checked:
             if inputs.lists:
                 self._checks.check_lists(inputs.sizes, inputs.lists)
             self._checks.check_words(inputs)
-        values, descends = {"order": order, **own, **inputs.arrays()}, name in ("draw", "best")
+        values, descends = {"order": order, **extra, **inputs.arrays()}, name in ("draw", "best")
         if descends:
             values["chains"] = chains_of(self.cells, inputs.sizes, inputs.lists)
 
@@ -280,7 +280,7 @@ class LanesEngine:
         options = self._name, self.logs, self._weights.name, self.layout.given, self.shared
         return LanesEngine(self.recursion, *options, width=1)
 
-    def _prepare(self, name: str, inputs: Inputs, own: Values, fixed: Values, pitch: int) -> Prepared:
+    def _prepare(self, name: str, inputs: Inputs, extra: Values, fixed: Values, pitch: int) -> Prepared:
         """A function, compiled when it is first needed, and all its parameters that follow from shapes.
 
         :param pitch: words of the longest sentence, and one.
@@ -288,16 +288,16 @@ class LanesEngine:
         self._checks.check(inputs, self._weights)
         values: dict[str, Any] = {**inputs.strides(), **fixed}
         values["pitch"] = pitch | 1  # odd: so rows do not fall into the same cache sets
-        run, later = self._function(name), {*own, *inputs.arrays(), *inputs.addresses, *_LATER}
+        run, later = self._function(name), {*extra, *inputs.arrays(), *inputs.addresses, *_LATER}
         for w in self.layout.events if "plain" in fixed else ():
-            out = own.get(f"out.{w.name}")
+            out = extra.get(f"out.{w.name}")
             if out is None:  # of the same rank, and nothing is written into it
                 out = values[f"out.{w.name}"] = np.zeros((1,) * (inputs.weights[w.name].ndim + 1), self.dtype)
             values |= strided(f"out.{w.name}", out, ("part", "b", *range(out.ndim - 2)))
         if fixed.get("plain"):
             values["scale"] = np.ones(len(inputs.lengths))
         for w in self.layout.weights if name == "tangents" else ():
-            direction = own[f"direction.{w.name}"]
+            direction = extra[f"direction.{w.name}"]
             values |= strided(f"direction.{w.name}", direction, ("b", *range(direction.ndim - 1)))
         size = run("size", {**values, **inputs.arrays(), **inputs.addresses})
         if len(self._prepared) >= MOST_PREPARED:
@@ -315,15 +315,11 @@ class LanesEngine:
         if kept is not None and kept[0] is addresses:
             call: Call = kept[1]
             return call
-        # Weights that only empty sums are multiplied by stay zero, each in its own place.
-        memory = (
-            kept[2]
-            if kept is not None
-            else {
-                **{name: lines_of(prepared.size, self.dtype, self.width) for name in self._memories},
-                "starts": np.zeros(self.width, np.int64),
-            }
-        )
+        if kept is not None:
+            memory = kept[2]
+        else:  # weights that only empty sums are multiplied by stay zero, each in its own place
+            memory = {name: lines_of(prepared.size, self.dtype, self.width) for name in self._memories}
+            memory["starts"] = np.zeros(self.width, np.int64)
         call = prepared.call.given({**memory, **addresses})
         if memory["memory"].nbytes + sum(other["memory"].nbytes for _, _, other in calls.values()) > KEPT:
             calls.clear()

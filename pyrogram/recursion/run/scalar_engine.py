@@ -101,10 +101,10 @@ class ScalarEngine:
         self._run("draw", inputs, values, ["chart"])
         return values["log_z"], values["trace"]
 
-    def _run(self, name: str, inputs: Inputs, others: Mapping[str, Any], arrays: Sequence[str], each: int = 1) -> None:
+    def _run(self, name: str, inputs: Inputs, extra: Mapping[str, Any], arrays: Sequence[str], each: int = 1) -> None:
         """Call a function on every thread, which is compiled when it is first needed.
 
-        :param others: parameters that other functions have not.
+        :param extra: parameters that other functions have not.
         :param arrays: of a thread, with some numbers for each cell.
         :param each: how many.
         """
@@ -116,7 +116,7 @@ class ScalarEngine:
             )
         B, call, sizes, n = len(inputs.lengths), self._compiled[name], inputs.sizes, inputs.pitch
         values = {"order": np.arange(B), "count": B, "parts": B, "batch": B, **inputs.strides(), **inputs.arrays()}
-        values |= {"chains": chains_of(self.cells, sizes, inputs.lists), **others}
+        values |= {"chains": chains_of(self.cells, sizes, inputs.lists), **extra}
         cells = sum(n ** self.cells.arity[x] * self.cells.num_symbols(x, sizes) for x in self.cells.sizes)
 
         def work(turns: Numbers) -> None:

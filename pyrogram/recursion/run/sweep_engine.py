@@ -234,7 +234,7 @@ class SweepEngine:
         lanes_of = [1 if alone[x] else CELL for x in (0, *changes)]
         memory = {}
         for lanes in set(lanes_of):
-            these = np.concatenate([run for run, of_run in zip(runs, lanes_of, strict=True) if of_run == lanes])
+            these = np.concatenate([run for run, width in zip(runs, lanes_of, strict=True) if width == lanes])
             memory[lanes] = self._memory(name, values, these, lanes)
         for run, lanes in zip(runs, lanes_of, strict=True):
             self._function(name, lanes)(name, {**values, **memory[lanes], "order": run, "count": len(run)})
@@ -312,8 +312,8 @@ class SweepEngine:
             sweep, recursion = kinds[name]
 
             def make() -> list[Function]:
-                made = sweep(recursion, self.weighing, lanes)
-                return [made.function(), made.size()]
+                sweeps = sweep(recursion, self.weighing, lanes)
+                return [sweeps.function(), sweeps.size()]
 
             self._functions[name, lanes] = compiled(recursion, kind, make, "float64", lanes)
         return self._functions[name, lanes]
