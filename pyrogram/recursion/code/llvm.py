@@ -26,7 +26,6 @@ from .statements import (
     For,
     Function,
     If,
-    Prefetch,
     Put,
     Return,
     Set,
@@ -235,10 +234,6 @@ class Body:
                 self._if(s)
             elif isinstance(s, Transpose):
                 self._transpose(s)
-            elif isinstance(s, Prefetch):
-                self.m.declared.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-                place = self._address(s.array, s.index)
-                self.out.append(f"  call void @llvm.prefetch.p0(ptr {place}, i32 1, i32 2, i32 1)")
             elif isinstance(s, AtomicAdd):
                 self._add(s)
             elif isinstance(s, Apart):

@@ -90,14 +90,6 @@ class Transpose:
 
 
 @dataclass
-class Prefetch:
-    """Have an element of an array fetched into the nearest cache: it is needed soon."""
-
-    array: Array
-    index: Expression
-
-
-@dataclass
 class AtomicAdd:
     """Add to an element of an array, a real or an element, to which other threads add at the same time."""
 
@@ -125,7 +117,7 @@ class Attempt:
     other: list[Statement]
 
 
-Statement = Set | Put | For | While | If | Return | Transpose | Prefetch | AtomicAdd | Apart | Attempt
+Statement = Set | Put | For | While | If | Return | Transpose | AtomicAdd | Apart | Attempt
 
 
 def names_read(body: Sequence[Statement]) -> Iterator[str]:
@@ -187,10 +179,6 @@ class Code:
     def turn(self, cells: Array, first: Any, numbers: Array, starts: Array, start: Any, inward: bool) -> None:
         """See :class:`Transpose`."""
         self.body.append(Transpose(cells, value(first), numbers, starts, value(start), inward))
-
-    def prefetch(self, array: Array, index: Any) -> None:
-        """See :class:`Prefetch`."""
-        self.body.append(Prefetch(array, value(index)))
 
     def add_atomically(self, array: Array, index: Any, expression: Any) -> None:
         """See :class:`AtomicAdd`."""
@@ -261,8 +249,6 @@ def _lines(body: Sequence[Statement], depth: int) -> Iterator[str]:
         elif isinstance(s, Transpose):
             cells, numbers = f"{s.cells.name}[{s.first} ...]", f"{s.numbers.name}[{s.starts.name} + {s.start} ...]"
             yield indent + (f"{cells} = turned {numbers}" if s.inward else f"{numbers} = turned {cells}")
-        elif isinstance(s, Prefetch):
-            yield f"{indent}prefetch {s.array.name}[{s.index}]"
         elif isinstance(s, Apart):
             yield f"{indent}apart{' for ' if s.gives else ''}{s.gives}:"
             yield from _lines(s.body, depth + 1)

@@ -13,7 +13,7 @@ f += out[i] - f[i]
 
 from __future__ import annotations
 
-from ..code.expressions import Array, Expression, Name, fma, total_of, value, vector_of
+from ..code.expressions import Array, Expression, Name, Number, fma, total_of, value, vector_of
 from ..code.statements import Function
 from .logarithms import gather, log_of_lanes
 from .logs import INF, LOG_Z
@@ -36,7 +36,6 @@ class CollapsedSweep(Sweeps):
         for low, high in self.batches():
             for _ in self.blocks_of(low, high):
                 self.weigh(OWN, OUT if self.weighing.repeated else None)
-                self.announce([OWN, OUT, PLACES])
                 self.feed_reals()
                 self.inside()
                 self.put_log_z()
@@ -68,12 +67,19 @@ class CollapsedSweep(Sweeps):
                     self.elements.drain(w, region, x, None, part=False)
 
     def _sum_rows(self) -> None:
-        """Counts of multinomials, from those of events."""
+        """Counts of multinomials, from those of events; of long rows eight at a time."""
         code, (out, first) = self.code, self.layout.out
         for owner, at, length in self.multinomials():
-            total = code.set("multinomial.sum", 0.0)
-            for e in self.each(length):
-                code.set("multinomial.sum", total + out[first + at + e])
+            row, total = code.let(first + at), code.set("multinomial.sum", 0.0)
+            whole: int | Expression = 0
+            if not isinstance(length, Number):
+                whole = code.let(length // CELL * CELL)
+                cells = code.set("multinomial.cells", vector_of(0.0))
+                with code.loop("event", 0, whole, CELL) as start:
+                    code.set(cells.name, cells + Array(out.name, "vector")[row + start])
+                code.set(total.name, total_of(cells))
+            for e in self.each(length, whole):
+                code.set(total.name, total + out[row + e])
             code.add(out, first + owner, total)
 
     def _keep(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
@@ -135,8 +135,13 @@ class Elements:
                 yield w, region
 
     @contextmanager
-    def loops(self, region: Region, n: Expression | None) -> Iterator[None]:
-        """Loops over the elements of a region; ``n`` for the length, or that of the lane at hand."""
+    def loops(
+        self, region: Region, n: Expression | None, step: Callable[[Variable], int] = lambda v: 1
+    ) -> Iterator[None]:
+        """Loops over the elements of a region; ``n`` for the length, or that of the lane at hand.
+
+        :param step: how many symbols are gone through at once.
+        """
         if n is not None:
             self.code.set("at.n", n)
         with ExitStack() as stack:
@@ -144,7 +149,7 @@ class Elements:
                 stack.enter_context(self.code.loop(f"at.{loop.name}", self._low(loop), self._high(loop) + 1))
             for x in region.ref.symbols:
                 if isinstance(x, Variable):
-                    stack.enter_context(self.code.loop(f"sym.{x.name}", 0, self.layout.size(x.size)))
+                    stack.enter_context(self.code.loop(f"sym.{x.name}", 0, self.layout.size(x.size), step(x)))
             yield
 
     @contextmanager

@@ -13,7 +13,7 @@ numbers of a sentence are those of entries, and some of those of repeated tables
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..code.expressions import (
@@ -56,8 +56,6 @@ SWEEP: list[Array | Name] = [
 """Parameters of all sweeps."""
 TILTS, NATS = Array("tilts", "real"), Array("nats", "real")  # factors of all sentences' numbers, and their logs
 ELEMENTS = Array("elements", "int32")  # of the numbers that are kept, the places among all of a sentence
-LINE = 64  # bytes of a line of the cache
-_BYTES = {"real": 8, "int32": 4}
 
 
 class Weighing(NamedTuple):
@@ -218,18 +216,6 @@ class Sweeps(Blocks):
                 for e in self.each(length):
                     code.put(NUMBERS, first + at + e, NUMBERS[first + at + e] * inverse)
 
-    def announce(self, arrays: Sequence[Array]) -> None:
-        """Have the numbers of the next block's sentences fetched during the chart of this one."""
-        code, begin = self.code, Name("begin.of", "int") + self.lanes
-        with code.loop("turn", begin, least(begin + self.lanes, Name("count", "int"))) as x:
-            b = code.let(Array("order", "int")[x])
-            start = code.let(Array("sentence_starts", "int")[b])
-            end = code.let(start + Array("sentence_sizes", "int")[b])
-            for array in arrays:
-                step = LINE // _BYTES[array.elements]
-                with code.loop("number", start, end, step) as i:
-                    code.prefetch(array, i)
-
     def multinomials(self) -> Iterator[tuple[Expression, Expression, Expression]]:
         """The rows of the sentence at hand: the number of their multinomial, where events begin, how many they are."""
         for w in self.layout.events:
@@ -238,10 +224,10 @@ class Sweeps(Blocks):
                 at = self.code.let(Name(f"part.{w.name}", "int") + row * length)
                 yield self.code.let(self.layout.owner(w.name, row)), at, length
 
-    def each(self, length: Expression) -> Iterator[Expression]:
-        """The events of a row: a loop, or one after the other if their number is known."""
+    def each(self, length: Expression, first: int | Expression = 0) -> Iterator[Expression]:
+        """The events of a row from the first on: a loop, or one after the other if their number is known."""
         if isinstance(length, Number):
             yield from map(value, range(int(length.number)))
             return
-        with self.code.loop("event", 0, length) as x:
+        with self.code.loop("event", first, length) as x:
             yield x
