@@ -268,11 +268,9 @@ class StateStructure(ChoiceStructure):
         return torch.cat([initial[states[:, :1]], torch.where(real[..., None], of_words, -1).flatten(1)], 1)
 
     def replace(self, derivations: Tensor, events: Any, positions: Any, accepted: Any) -> None:
-        states, first = derivations.numpy(), first_events(self.grammar.blocks)["emission"]
-        sentence, at = ((events >= first) & accepted[:, None]).nonzero()  # emissions: the last word's comes first
-        last = (states >= 0).sum(1) - 1
-        rank = np.arange(len(sentence)) - np.searchsorted(sentence, sentence)
-        states[sentence, last[sentence] - rank] = (events[sentence, at] - first) // self.grammar.num_words
+        first, moved = first_events(self.grammar.blocks)["emission"], accepted[:, None]
+        backwards = derivations.numpy()[:, ::-1]  # as emissions are: the last word's comes first
+        backwards[(backwards >= 0) & moved] = (events[(events >= first) & moved] - first) // self.grammar.num_words
 
 
 class RowStructure(Structure):
