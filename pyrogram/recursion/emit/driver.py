@@ -165,7 +165,7 @@ class Blocks:
         """Code of sums of such numbers: small tiles of those that take twice the registers."""
         if numbers is self.plain:
             return self.elements.tables.sums
-        return Sums(self.code, self.elements.layout, numbers, (2, 2))
+        return Sums(self.code, self.elements.layout, numbers, (4, 2))
 
     def outside_range(self) -> Expression:
         """The lanes with a number outside its range."""

@@ -298,26 +298,43 @@ class _LogPartition(torch.autograd.Function):
         if is_traced(gradient):
             return (None, None, *_derivatives(ctx.on, ctx.inputs.with_weights(tables), [gradient]))
         if torch.is_grad_enabled():
-            return (None, None, *_Counts.apply(ctx.on, ctx.inputs, gradient, *tables))
-        factors = gradient.detach()
-        is_one = len(factors) < 2 or factors.stride(0) == 0 or bool((factors == factors[0]).all())
-        if not is_one and not (ctx.inputs.batched and all(len(t) == len(factors) for t in tables)):
-            return (None, None, *ctx.on.log_counts(ctx.inputs.with_weights(tables), gradient)[1].values())
-        if kept is None:
-            kept = list(ctx.on.log_counts(ctx.inputs.with_weights(tables))[1].values())
-        if factors.is_cpu and (factors.numpy() == 1).all():  # as those of a sum
-            return (None, None, *kept)
-        return (None, None, *[_scaled(c, factors[:1] if is_one else factors, in_place=True) for c in kept])
+            return (None, None, *_Counts.apply(ctx.on, ctx.inputs, kept, gradient, *tables))
+        return (None, None, *_scaled_counts(ctx.on, ctx.inputs.with_weights(tables), kept, gradient))
+
+
+def _scaled_counts(
+    on: SumsOnTensors, inputs: TensorInputs, kept: list[Tensor] | None, scale: Tensor
+) -> Sequence[Tensor]:
+    """Counts by compiled code, those of each sentence times a factor.
+
+    :param kept: the counts themselves, if they were found and nobody else has them.
+    """
+    factors, tables = scale.detach(), inputs.weights.values()
+    is_one = len(factors) < 2 or factors.stride(0) == 0 or bool((factors == factors[0]).all())
+    if not is_one and not (inputs.batched and all(len(t) == len(factors) for t in tables)):
+        return list(on.log_counts(inputs, factors)[1].values())
+    if kept is None:
+        kept = list(on.log_counts(inputs)[1].values())
+    if factors.is_cpu and (factors.numpy() == 1).all():  # as those of a sum
+        return kept
+    return [_scaled(c, factors[:1] if is_one else factors, in_place=True) for c in kept]
 
 
 class _Counts(torch.autograd.Function):
-    """Counts by compiled code, those of each sentence times a factor."""
+    """:func:`_scaled_counts`, once differentiable by compiled code."""
 
     @staticmethod
-    def forward(ctx: Any, on: SumsOnTensors, inputs: TensorInputs, scale: Tensor, *tables: Tensor) -> Any:
+    def forward(
+        ctx: Any,
+        on: SumsOnTensors,
+        inputs: TensorInputs,
+        kept: list[Tensor] | None,
+        scale: Tensor,
+        *tables: Tensor,
+    ) -> Any:
         ctx.on, ctx.inputs = on, inputs.with_weights([_NOTHING] * len(tables))
         ctx.save_for_backward(scale, *tables)
-        return tuple(on.log_counts(inputs.with_weights(tables), scale)[1].values())
+        return tuple(_scaled_counts(on, inputs.with_weights(tables), kept, scale))
 
     @staticmethod
     def backward(ctx: Any, *directions: Any) -> Any:
@@ -326,8 +343,8 @@ class _Counts(torch.autograd.Function):
         gradients = ctx.on.tangents(inputs, directions, scale)
         if gradients is None:
             *gradients, by_scale = _derivatives(ctx.on, inputs, [None, *directions], scale)
-            return (None, None, by_scale, *gradients)
-        return (None, None, *gradients)
+            return (None, None, None, by_scale, *gradients)
+        return (None, None, None, *gradients)
 
 
 class _Marginals(torch.autograd.Function):
