@@ -156,8 +156,7 @@ class Elements:
     def rows(self, family: Sequence[WeightCells], inward: bool) -> Iterator[None]:
         """Whole rows of tables at once, where they follow one another in memory; the body does it lane by lane.
 
-        That takes a sentence for every lane, all of one length if rows are of positions, and rows of at least eight
-        numbers.
+        That takes a sentence for every lane, all of one length, and rows of at least eight numbers.
         """
         with ExitStack() as stack:
             if family[0] in self.whole:
@@ -175,7 +174,7 @@ class Elements:
             yield
             return
         count = self.layout.size(last.size)
-        with code.when((Name("full", "int") > 0) & (count >= ROW) & self.layout.follow(ref, not inward)):
+        with code.when(equal(Name("ragged", "int"), 0) & (count >= ROW) & self.layout.follow(ref, not inward)):
             with self.each_lane() as x:
                 code.put(STARTS, x, self.layout.start(ref, not inward))
             self.layout.begin(code, ref)
@@ -209,7 +208,7 @@ class Elements:
         *outer, last = hull.loops
         code.set("at.n", n)
         low, high = self._low(last), self._high(last)
-        fits = (Name("whole", "int") > 0) & ((high - low + 1) * count >= ROW)
+        fits = equal(Name("ragged", "int"), 0) & ((high - low + 1) * count >= ROW)
         name, expected = f"weight.{w.table}" if inward else f"out.{w.table}", 1
         if not inward:  # where sentences share a table, their counts are added
             fits = fits & (Name(f"{name}.b", "int") > 0)
