@@ -132,7 +132,7 @@ class Structure(ABC):
         """
 
     def positions(self, n: int) -> dict[str, tuple[int, ...]]:
-        """How draws write the positions of weights for :meth:`replace`, see :meth:`.SweepEngine.hastings`."""
+        """How draws write the positions of weights for :meth:`replace`, see :mod:`~pyrogram.recursion.emit.traces`."""
         return {}
 
     @abstractmethod

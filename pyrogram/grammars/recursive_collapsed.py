@@ -159,6 +159,7 @@ class RecursiveUpdates(CollapsedUpdates):
             located=plan.located,
             nats=plan.nats,
             few=plan.events.few,
+            positions=self._structure.positions(self.words.shape[1]),
         )
         sums = None if plan.sums is None else plan.sums.recursion
         self._engine = SweepEngine(plan.program.recursion, corpus, sums)
@@ -371,10 +372,8 @@ class RecursiveUpdates(CollapsedUpdates):
         seed = int(torch.randint(2**62, (), generator=generator))
         contiguous, (counts, alpha) = trees.contiguous(), self._shared(corpus)
         rows = self._rows(contiguous)
-        moved, positions = self._engine.hastings(
-            *(counts, alpha, rows, order.numpy(), batch_size, seed, temperature),
-            self._structure.positions(self.words.shape[1]),
-        )
+        arrays = counts, alpha, rows, order.numpy()
+        moved, positions = self._engine.hastings(*arrays, batch_size, seed, temperature)
         self._structure.replace(contiguous, self.plan.events.of_elements(rows), positions, moved)
         accepted[order] = torch.from_numpy(moved)[order]
         if contiguous is not trees:

@@ -21,7 +21,7 @@ from ..emit.layout import Layout
 from ..emit.rows import chains_of
 from ..emit.sentence_events import CELL, FewEvents, SentenceEvents, repeated_tables
 from ..emit.sweeps import Weighing
-from ..emit.traces import no_rows, trace_values
+from ..emit.traces import Trace, no_rows, trace_values
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
 from .engine import LONG, lines_of
@@ -64,6 +64,8 @@ class Corpus:
     :param located: the events that weights by position are, see :meth:`.SentenceEvents.of`.
     :param nats: logs of factors of the events, in the order of these, which multiply their weights and are not counted.
     :param few: tables few of whose elements are events, see :meth:`.SentenceEvents.of`.
+    :param positions: numbers of the positions of weights that a derivation has, by table: the first one, and strides
+        by axis.
     """
 
     shapes: Mapping[str, tuple[int, ...]]
@@ -75,6 +77,7 @@ class Corpus:
     located: Mapping[str, Numbers] = field(default_factory=dict)
     nats: Numbers | None = None
     few: Mapping[str, FewEvents] = field(default_factory=dict)
+    positions: Trace = field(default_factory=dict)
 
 
 class SweepEngine:
@@ -107,6 +110,10 @@ class SweepEngine:
             listed=bool(located),
         )
         self._layout = self.weighing.layout(recursion)
+        width = max(1, corpus.words.shape[1]) if corpus.positions else 0
+        self._no_positions = trace_values(
+            self._layout, corpus.positions, no_rows(len(corpus.words), width), "positions"
+        )
         self._shapes = {**shapes, **{name: numbers.shape[1:] for name, numbers in located.items()}}
         self._functions, self._renumbered = dict[tuple[str, int], Compiled](), renumbered
         self._kept = dict[tuple[str, int], dict[str, Any]]()  # memory by function and lanes
@@ -191,7 +198,6 @@ class SweepEngine:
         batch_size: int,
         seed: int,
         temperature: float,
-        positions: Mapping[str, tuple[int, ...]],
     ) -> tuple[Numbers, Numbers]:
         """One sweep: which proposals were accepted, and the positions of those proposed.
 
@@ -200,14 +206,14 @@ class SweepEngine:
         :param counts: of the events of all derivations, changed. Where they are minus infinity, ``alpha`` alone is the
             weight.
         :param rows: events of the corpus by sentence, shape ``(N, L)``, int64, padded with -1, changed.
-        :param positions: numbers of the positions of weights by table: the first one, and strides by axis.
         """
         N, size = len(self.events.words), max(1, min(batch_size, len(self.events.words)))
         values = self._values(counts, alpha, size)
-        width = max(1, self.events.words.shape[1]) if positions else 0
         values |= {
+            **self._no_positions,
+            "positions": self._no_positions["positions"].copy(),
             "rows": rows,
-            "trace": no_rows(size, rows.shape[1]),
+            "trace": np.full((size, rows.shape[1]), -1),
             "trace_width": rows.shape[1],
             "multinomials": self.multinomials,
             "accepted": np.zeros(N, np.int64),
@@ -215,7 +221,7 @@ class SweepEngine:
             "log_u": np.zeros(size),
             "power": 1 / temperature,
             "seed": seed,
-        } | trace_values(self._layout, positions, no_rows(N, width), "positions")
+        }
         if self._renumbered is not None:
             values |= {"entries": self._renumbered, "events": self.events.places}
         self._run("hastings", values, order, size)
