@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -268,16 +269,18 @@ class Blocks:
         A shorter sentence reads weights that it does not have, and multiplies them by empty sums.
         """
         code, zero, marked = self.code, fill(0.0), MARKED > 0
-        begin, end, total = (Name(name, "int") for name in ("weights.begin", "weights.end", "total"))
+        begin, end, total, area = (Name(x, "int") for x in ("weights.begin", "weights.end", "total", "end.of.numbers"))
+        of_all = range(self.areas)
         with code.when(marked), code.loop("x", begin, end) as x:
             for array in (MEMORY, EXPONENTS):
                 code.put(array, x, zero)
         with code.when(Name("spoilt", "int") > 0):
-            with code.loop("x", 0, total * self.areas) as x:
-                code.put(MEMORY, x, zero)
-            with code.when(marked), code.loop("x", 0, total * self.areas) as x:
-                for array in (MANTISSAS, EXPONENTS):
-                    code.put(array, x, zero)
+            with code.loop("x", 0, total) as x:
+                for number in of_all:
+                    code.put(MEMORY, area * number + x, zero)
+            with code.when(marked), code.loop("x", 0, total) as x:
+                for array, number in itertools.product((MANTISSAS, EXPONENTS), of_all):
+                    code.put(array, area * number + x, zero)
 
     def put_log_z(self) -> None:
         """Log Z of every lane; where it is no number, the sentence has left some that are none.

@@ -185,7 +185,8 @@ class Tables:
         for name in RESULTS:
             code.set(name, total)
             total = total + 1
-        return self.place_numbers(code, code.set("total", total))  # up to here nothing outlives a block
+        total = code.set("total", total)  # up to here nothing outlives a block
+        return code.set("end.of.numbers", self.place_numbers(code, total))
 
     def _place_items(self, code: Code, prefix: str, total: Expression) -> Expression:
         """Tables by rows have the upper triangle of a square, those by columns the lower one, a row below."""
@@ -216,8 +217,7 @@ class Tables:
         """Numbers that all sentences share lie behind the cells; returns the number of cells with them."""
         for w in self.numbers:
             code.set(w.name, end * self.lanes)
-            end = end + (self.block(self.sizes(w)) + (self.lanes - 1)) // self.lanes
-            end = code.set("end.of.numbers", end)
+            end = code.let(end + (self.block(self.sizes(w)) + (self.lanes - 1)) // self.lanes)
         return end
 
     @property

@@ -10,17 +10,20 @@ from __future__ import annotations
 
 import functools
 import operator
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..code.expressions import Array, Expression, Name, equal, fill, greatest, least, select, value
 from ..code.statements import Code
 from ..rules.language import Ref
 from .driver import LogCounts
+from .grids import Factor, Held
 from .numbers import MOST_ADJOINT, Number, Numbers
 from .regions import by_axes
+from .sums import Sums
 from .weights import MEMORY, NUMBERS
 
-TANGENTS = Name("total", "int")  # cells of tangents begin here, and those of directions as many cells further
+TANGENTS = Name("end.of.numbers", "int")  # cells of tangents begin here, and those of directions as many cells further
 _Z = Name("z", "int")
 _ROOM = 2.0**30  # how many times an adjoint its tangent may be, in directions of at most one
 
@@ -150,6 +153,22 @@ class DualNumbers(Numbers):
             self.base.put(x + TANGENTS, self.base.select(nothing, self.base.zero, product))
 
 
+@dataclass
+class DualSums(Sums):
+    """Sums of products of numbers with tangents, of which those that all sentences share have tangents, too.
+
+    :param lanes: W.
+    """
+
+    lanes: int = 1
+
+    def value(self, f: Factor, steps: Mapping[str, int]) -> Number:
+        if isinstance(f, Held) or f.numbers is None:
+            return super().value(f, steps)
+        index, of = self.code.let(f.index(steps)), self.numbers.of  # a number without tangent
+        return Dual(of(fill(f.numbers[index])).x, of(fill(f.numbers[index + TANGENTS * self.lanes])).x)
+
+
 class Tangents(LogCounts):
     """Code for ``tangents``: derivatives of log Z and of posteriors."""
 
@@ -158,6 +177,22 @@ class Tangents(LogCounts):
 
     def numbers_of(self, base: Numbers) -> Numbers:
         return DualNumbers(self.code, base)
+
+    def sums_of(self, numbers: Numbers) -> Sums:
+        sums = super().sums_of(numbers)
+        return DualSums(sums.code, sums.layout, numbers, sums.tile, self.lanes)
+
+    def _begin(self) -> None:
+        super()._begin()
+        code, tables = self.code, self.elements.tables
+        for w in tables.numbers:
+            ref = tables.plain(w)
+            grid = tables.weight(ref)
+            with tables.sums.loops((), grid.variables):
+                index = code.let(grid.index({}))
+                weight = code.let(tables.SHARED[index])
+                tangent = select(equal(weight, 0.0), 0.0, weight * self._direction(ref))
+                code.put(tables.SHARED, index + TANGENTS * self.lanes, tangent)
 
     def parameters(self) -> list[Array | Name]:
         directions = [p for w in self.elements.layout.weights for p in w.parameters("direction", "element", "b")]
@@ -191,5 +226,5 @@ class Tangents(LogCounts):
         self._move(value(0) - TANGENTS)
 
     def _move(self, by: Expression) -> None:
-        for w in filter(self.elements.tables.is_counted, self.elements.regions):
+        for w in filter(self.elements.tables.is_counted, self.elements.tables.weights):
             self.code.set(f"d{w.name}", Name(f"d{w.name}", "int") + by)

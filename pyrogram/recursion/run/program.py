@@ -128,15 +128,18 @@ class Program:
         finite = {name: np.where(np.isfinite(x), x, 0.0) for name, x in directions.items()}
         size = max((float(np.abs(x).max(initial=0.0)) for x in finite.values()), default=0.0)
         unit = 2.0 ** np.ceil(np.log2(size)) if size > 0 else 1.0  # a derivative is linear in its direction
-        engine = self._lanes("float64", weights=_dtype(inputs))
+        doubles = {name: np.asarray(w, np.float64) for name, w in inputs.weights.items()}
+        engine, few, unknown = self._ready(replace(inputs, weights=doubles))
         tangent, by_table = engine.log_counts(
-            inputs,
+            few,
             longest_first(inputs.lengths),
             scale=scale,
             directions={
                 n: np.where(np.isfinite(x), np.asarray(x, np.float64) / unit, np.nan) for n, x in directions.items()
             },
         )
+        if unknown:
+            tangent.fill(np.nan)
         return tangent * unit, {name: table * unit for name, table in by_table.items()}
 
     def best(self, inputs: Inputs, k: int, trace: Trace, width: int) -> tuple[Numbers, Numbers]:
