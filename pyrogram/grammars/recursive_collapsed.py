@@ -174,6 +174,7 @@ class RecursiveUpdates(CollapsedUpdates):
             self._numbers[name] = slice(event, event + block.shape.numel()), slice(first, end)
             first = end
         self._num_numbers = first + 2
+        self._spare: Tensor | None = None  # in the place of sentence counts
         is_whole = self.sentences.is_whole
         self._known = is_whole.nonzero()[:, 0] if self.knows_derivations else self.words.new_zeros(0)
 
@@ -256,7 +257,7 @@ class RecursiveUpdates(CollapsedUpdates):
     def _sweep(
         self, corpus: CorpusCounts, values: Tensor, order: Tensor, batch_size: int
     ) -> tuple[Tensor, Tensor, SentenceCounts]:
-        out = torch.empty_like(values)
+        out, self._spare = torch.empty_like(values) if self._spare is None else self._spare, None
         log_z, entropies = (torch.zeros(len(self.words), dtype=torch.float64) for _ in range(2))
         order = self._moving(order)
         if not self._is_compiled(corpus):
@@ -276,6 +277,10 @@ class RecursiveUpdates(CollapsedUpdates):
             for name in corpus.weights:
                 corpus.counts[name].copy_(new[name])
         return log_z, entropies, {"values": out}
+
+    def recycle(self, sentence_counts: SentenceCounts) -> None:
+        self._check_sentence_counts(sentence_counts)
+        self._spare = sentence_counts["values"]
 
     def total(self, sentence_counts: SentenceCounts) -> Weights:
         self._check_sentence_counts(sentence_counts)

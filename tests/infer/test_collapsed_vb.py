@@ -288,6 +288,22 @@ def test_interrupted_evaluation_leaves_no_trace(monkeypatch):
     assert loop.history == other.history
 
 
+def test_the_best_state_is_kept_whole(monkeypatch):
+    """Later sweeps have memory of earlier ones, but not of this one."""
+    V, corpus = CORPORA["two tags"]
+    prior, start = random_prior(V), random_tables(V, False, 1)
+    loop, args, kwargs = loop_of(V, corpus, prior, start)
+    other, _, _ = loop_of(V, corpus, prior, start)
+    likelihoods = iter([-3.0, -1.0, -2.0, -2.0, -2.0])
+    with monkeypatch.context() as patched:
+        patched.setattr("pyrogram.infer.loops.base.held_out_likelihood", lambda *_: next(likelihoods))
+        loop.run(*args, **kwargs, num_steps=5, held_out=args[0], patience=3, tolerance=0, progress=False)
+    other.run(*args, **kwargs, num_steps=2, tolerance=0, progress=False)
+    assert len(loop.history) == 5
+    assert loop.step(*args, **kwargs) == other.step(*args, **kwargs)
+    assert_close(loop.weights(), {n: w.numpy() for n, w in other.weights().items()}, rtol=1e-14)
+
+
 def test_another_corpus_starts_from_what_was_learnt():
     V, corpus = CORPORA["two tags"]
     loop, args, kwargs = loop_of(V, corpus, random_prior(V), random_tables(V, False, 1))

@@ -224,6 +224,10 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
         )
         return new, Info(objective)
 
+    def _done(self, problem: _Problem, old: CollapsedState, info: Info) -> None:
+        for name, counts in old.sentence_counts.items() if old is not self._best else ():
+            problem.updates[name].recycle(counts)
+
     def _estimate(self, problem: _Problem, state: CollapsedState) -> Weights:
         terms, weights = self._point(problem, state)
         return posterior_mean(problem.traced, state.counts, terms.alpha, weights)
