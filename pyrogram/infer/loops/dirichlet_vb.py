@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any
 
 import pyro.distributions as dist
@@ -67,11 +68,16 @@ class Multinomials:
     """The sources that are not computed.
 
     :param values: by source, normalised.
-    :param expected_logs: E_q[log w] by Dirichlet site.
+    :param find_logs: finds :attr:`expected_logs`.
     """
 
     values: Weights
-    expected_logs: Weights
+    find_logs: Callable[[], Weights]
+
+    @cached_property
+    def expected_logs(self) -> Weights:
+        """E_q[log w] by Dirichlet site, found when somebody asks for it: not every iteration has a use for it."""
+        return self.find_logs()
 
 
 class DirichletProblem(PointProblem):
@@ -110,12 +116,13 @@ class DirichletProblem(PointProblem):
 
     def update(self, state: VariationalState, count: Count) -> tuple[VariationalState, Info]:
         """An iteration: derivations, Dirichlets and weights that are parameters in closed form, then all else."""
-        averages = self.average(self.at(state), state.parameters, int(state.iteration))
+        at = self.at(state)
+        averages = self.average(at, state.parameters, int(state.iteration))
         log_weights = {name: safe_log(w) for name, w in state.weights.items()}
-        log_weights |= self.dirichlets.expected_logs(state.posterior) | averages.log_weights
+        log_weights |= at.expected_logs | averages.log_weights
         derivations = count(self.traced, log_weights, state.dual)
         counts = derivations.counts
-        bound = derivations.objective + (averages.bound + self._of_dirichlets(averages.alpha, state.posterior))
+        bound = derivations.objective + (averages.bound + self._of_dirichlets(averages.alpha, state.posterior, at))
         new = replace(
             state,
             weights=most_likely(self.traced, counts, state.weights),
@@ -153,12 +160,12 @@ class DirichletProblem(PointProblem):
     def at(self, state: VariationalState) -> Multinomials:
         """Dirichlets at their means, with E_q[log w] for their logarithms, and weights that are parameters."""
         means = self.dirichlets.means(state.posterior) | state.weights
-        return Multinomials(means, self.dirichlets.expected_logs(state.posterior))
+        return Multinomials(means, partial(self.dirichlets.expected_logs, state.posterior))
 
     def even(self) -> Multinomials:
         """The same where nothing is known of q, and no weight is zero."""
         start = {n: s.block.uniform(s.value) for n, s in self.traced.weight_sources.items() if not s.is_computed}
-        return Multinomials(start, {n: w.log() for n, w in start.items()})
+        return Multinomials(start, lambda: {n: w.log() for n, w in start.items()})
 
     def average(self, at: Multinomials, parameters: Weights, iteration: int) -> Averages:
         """Expectations under q of all that has no closed form: of parameters, their values."""
@@ -170,15 +177,16 @@ class DirichletProblem(PointProblem):
         """Move parameters up the bound in which sentences are tangents, by L-BFGS."""
         at = self.at(state)
         computed = any(source.is_computed for source in self.traced.weight_sources.values())
-        prior, steps = self._expected(at.expected_logs), self.steps if computed else _STEPS
+        prior, steps = self._expected(at), self.steps if computed else _STEPS
         return replace(state, parameters=self.climb(at.values, state.parameters, counts, steps, prior))
 
-    def _expected(self, expected_logs: Weights) -> Prior:
+    def _expected(self, at: Multinomials) -> Prior:
         """Of Dirichlets that are held as another Dirichlet, q: E_q[log p], as often as the model has it."""
         sources = self.traced.weight_sources
 
         def prior(name: str, alpha: Tensor) -> Tensor:
-            return sources[name].scale * expected_log_dirichlet(sources[name].block, alpha, expected_logs[name].cpu())
+            logs = at.expected_logs[name].cpu()
+            return sources[name].scale * expected_log_dirichlet(sources[name].block, alpha, logs)
 
         return prior
 
@@ -187,15 +195,15 @@ class DirichletProblem(PointProblem):
         sources = self.traced.weight_sources
         return {n: (sources[n].scale * a + (1 - sources[n].scale)).to(counts[n]) + counts[n] for n, a in alpha.items()}
 
-    def _of_dirichlets(self, alpha: Weights, posterior: Weights) -> float:
+    def _of_dirichlets(self, alpha: Weights, posterior: Weights, at: Multinomials) -> float:
         """E_q[log p - log q] of Dirichlets, p as often as the model has it.
 
         For concentrations near zero both terms are huge, and their difference is not: it is that of KL.
         """
         bound = -sum(self.dirichlets.divergences(posterior, {n: a.to(posterior[n]) for n, a in alpha.items()}))
-        logs = self.dirichlets.expected_logs(posterior)
         for name, a in alpha.items():
             source = self.traced.weight_sources[name]
             if source.scale != 1:
-                bound += (source.scale - 1) * float(expected_log_dirichlet(source.block, a, logs[name].cpu()))
+                logs = at.expected_logs[name].cpu()
+                bound += (source.scale - 1) * float(expected_log_dirichlet(source.block, a, logs))
         return bound

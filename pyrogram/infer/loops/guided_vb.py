@@ -141,11 +141,10 @@ class GuidedProblem(DirichletProblem):
             optimiser.zero_grad()
         return replace(state, parameters=self.traced.parameter_values(), optimiser=_saved(optimiser, list(leaves)))
 
-    def _of_dirichlets(self, alpha: Weights, posterior: Weights) -> float:
+    def _of_dirichlets(self, alpha: Weights, posterior: Weights, at: Multinomials) -> float:
         """-E_q[log q]: the rest is part of the averages."""
-        logs = self.dirichlets.expected_logs(posterior)
         blocks = self.dirichlets.blocks.items()
-        return -sum(float(expected_log_dirichlet(block, posterior[n], logs[n])) for n, block in blocks)
+        return -sum(float(expected_log_dirichlet(block, posterior[n], at.expected_logs[n])) for n, block in blocks)
 
     def _optimiser(self, leaves: list[Tensor]) -> torch.optim.Optimizer:
         optimiser: Any = self.options.optimiser(leaves)
