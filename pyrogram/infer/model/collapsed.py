@@ -19,6 +19,7 @@ from pyrogram.grammar import Block, Weights
 
 from .indicators import summed_out
 from .points import PointProblem, Prior
+from .priors import log_gamma
 from .reading import read
 from .structure import ModelError, SentenceSite, TracedModel, WeightSource
 
@@ -26,7 +27,7 @@ from .structure import ModelError, SentenceSite, TracedModel, WeightSource
 def log_dirichlet_multinomial(block: Block, counts: Tensor, alpha: Tensor) -> Tensor:
     """log of the product over multinomials of B(f + α) / B(α), in nats."""
     pseudo = counts + alpha
-    each = torch.lgamma(pseudo) - torch.lgamma(alpha)
+    each = torch.lgamma(pseudo) - log_gamma(alpha)
     return each.sum() - (torch.lgamma(block.sums(pseudo)) - torch.lgamma(block.sums(alpha))).sum()
 
 

@@ -22,7 +22,7 @@ from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Block, Weights
 from pyrogram.random_state import random_state_kept
 
-from .priors import maximise
+from .priors import distinct, log_gamma, maximise
 from .reading import computed_log_weights, coordinates, log_density
 from .sites import base_distribution, concentration_of, is_left_out
 from .structure import ModelError, Problem
@@ -86,7 +86,7 @@ class PointProblem(Problem):
         for name, source in self.traced.weight_sources.items():
             if source.concentration is not None:
                 concentration = concentration_of(base_distribution(trace.nodes[name]["fn"]))
-                alpha[name] = concentration.to("cpu", torch.float64, copy=True).expand(source.block.shape)
+                alpha[name] = distinct(concentration).to("cpu", torch.float64, copy=True).expand(source.block.shape)
         density = log_density(trace, self.traced)
         return Terms(computed_log_weights(trace, self.traced), alpha, density, log_jacobian)
 
@@ -239,7 +239,7 @@ def log_dirichlet_density(
     """
     exponents = scale * (alpha - 1) + unconstrained
     kernel = torch.where(exponents == 0, 0.0, exponents * safe_log(weights)).sum()
-    return kernel + scale * (torch.lgamma(block.sums(alpha)).sum() - torch.lgamma(alpha).sum())
+    return kernel + scale * (torch.lgamma(block.sums(alpha)).sum() - log_gamma(alpha).sum())
 
 
 def _same(one: Sequence[float], other: Sequence[float]) -> bool:

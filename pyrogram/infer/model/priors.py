@@ -13,10 +13,20 @@ from torch.linalg import LinAlgError  # type: ignore[attr-defined]
 from pyrogram.blocks import Block
 
 
+def distinct(x: Tensor) -> Tensor:
+    """Of a tensor that was expanded, one of the numbers along each axis that repeats them: it expands to the same."""
+    return x[tuple(slice(None) if step else slice(1) for step in x.stride())]
+
+
+def log_gamma(alpha: Tensor) -> Tensor:
+    """log Γ of concentrations, of equal ones once: most priors are symmetric."""
+    return torch.lgamma(distinct(alpha)).expand(alpha.shape)
+
+
 def expected_log_dirichlet(block: Block, prior: Tensor, expected_logs: Tensor) -> Tensor:
     """E_q[log p] of a Dirichlet site, float64: from its concentrations and E_q[log w], in nats."""
     alpha = prior.expand(expected_logs.shape)
-    normaliser = torch.lgamma(block.sums(alpha)).sum() - torch.lgamma(alpha).sum()
+    normaliser = torch.lgamma(block.sums(alpha)).sum() - log_gamma(alpha).sum()
     return (normaliser + ((alpha - 1) * expected_logs).sum()).to("cpu", torch.float64)
 
 
