@@ -244,6 +244,8 @@ def test_early_stopping_goes_back_to_the_best(method: str, patience: int) -> Non
     if method == "vb-em":
         for name, alpha in parameters().items():
             assert torch.equal(alpha, stores[best][name])
+    loop.run(WORDS, GRAMMAR, num_steps=2, tolerance=0, **options)
+    assert (len(loop.history), loop.stopped) == (best + 3 + patience, "num_steps=2 reached")
 
 
 def test_held_out_by_site_and_unknown() -> None:

@@ -178,7 +178,9 @@ class GrammarLoop(Resumable, Generic[P, S]):
                 checkpoint_every=checkpoint_every,
                 resume=resume,
                 step=partial(self._advance, held_out, held_out_smoothing),
-                ended=lambda: stopping.reason(self.history[over:], self.held_out_history[over:]),
+                ended=lambda: stopping.reason(
+                    self.history[over:], [] if held_out is None else self.held_out_history[over:]
+                ),
             )
             if self._best is not None and stopping.since_best > 0:
                 self._set_state(self._best)
