@@ -501,6 +501,16 @@ def of_all_symbols(p: Any) -> None:
     Z[()] += X[j, x]
 
 
+@recursion
+def chains(p: Any) -> None:
+    j, x = p.positions("j"), p.symbols("x", 3)
+    X, Z = p.items("X Z")
+    q = p.weights("q", 3)
+    X[j] += 1
+    X[j] += X[j - 1] * q[j, x]
+    Z[()] += X[p.n]
+
+
 Sums = Callable[[Tensor, Tensor, int], Tensor]
 BY_HAND: dict[str, tuple[Callable[..., Recursion], int, Sums]] = {
     "weights of which no rule reads some": (
@@ -514,6 +524,9 @@ BY_HAND: dict[str, tuple[Callable[..., Recursion], int, Sums]] = {
     "symbols that no factor has": (
         of_all_symbols, 1, lambda q, r, n: sum((q[j] * r[j]).sum() * 3 for j in range(1, n + 1)),
     ),
+    "a rule that the first cell has not": (
+        chains, 1, lambda q, r, n: 1.0 + sum(q[j : n + 1].sum(1).prod() for j in range(2, n + 1)),
+    ),
 }  # fmt: skip
 
 
@@ -522,7 +535,7 @@ def test_sums_by_hand(name: str, values: str) -> None:
     """Whatever no rule reads is NaN, and its derivative zero."""
     page, positions, by_hand = BY_HAND[name]
     engine, lengths = TorchEngine(page()), [5, 3, 4]
-    symbols = [3] if name == "symbols that no factor has" else []
+    symbols = [3] if page in (of_all_symbols, chains) else []
     names = [table.name for table in engine.recursion.tables.values() if not table.is_item]
     tables = [torch.rand(3, *[6] * positions, *symbols) + 0.1 for _ in range(2)]
     leaves = [t.clone().requires_grad_() for t in tables]

@@ -98,18 +98,20 @@ class Chart:
     def _at_head(self, head: Head, term: Term, places: Places, w: int, sums: dict[Places, Tensor]) -> Tensor | None:
         """The value of a term at all symbols of its item: (*symbols, left ends, B); None where there is none."""
         grid, parts = places.grids[w], list[Part]()
+        inside = self.tables.holds(term.guard, grid)
+        if inside is False:
+            return None
         if term.inner is not None:
             inner, summed = term.inner, self.positions.sums[id(term)]
-            if w not in summed.grids:
+            if w not in summed.grids or (within := self.tables.holds(summed.bounds, summed.grids[w])) is False:
                 return None
             if summed not in sums:
                 factors = [self._factor(f, summed, w) for f in inner.factors]
-                inside = self.tables.holds(summed.bounds, summed.grids[w])
-                sums[summed] = self._product(factors, inside, inner.free, inner.symbols, summed.grids[w].shape[:-1])
+                sums[summed] = self._product(factors, within, inner.free, inner.symbols, summed.grids[w].shape[:-1])
             parts.append((sums[summed], inner.free))
         parts += [self._factor(f, places, w) for f in term.factors]
         kept, shape = self.positions.variables[id(head.ref)], self.shape(head.ref.table, w)
-        value = self._product(parts, self.tables.holds(term.guard, grid), kept, term.symbols)
+        value = self._product(parts, inside, kept, term.symbols)
         if head.ref.symbols != kept:  # but entries of lists, constants, words or the same twice
             owner = self.tables.flat_symbols(shape[:-2], head.ref.symbols, kept, grid)
             value, owner = (x.expand(*owner.shape[:-2], *shape[-2:]).reshape(-1, *shape[-2:]) for x in (value, owner))
@@ -117,7 +119,7 @@ class Chart:
         return value if value.shape == shape else value.expand(shape)
 
     def _product(
-        self, parts: list[Part], inside: Tensor | None, kept: Symbols, summed: Symbols, counts: Sequence[int] = ()
+        self, parts: list[Part], inside: Tensor | bool, kept: Symbols, summed: Symbols, counts: Sequence[int] = ()
     ) -> Tensor:
         """A product where something holds, summed over so many positions and over symbols: (*kept, left ends, B)."""
         lead, wanted = len(counts), (*kept, *summed)
@@ -125,7 +127,7 @@ class Chart:
         factors = [align(x, variables, wanted) for x, variables in parts]
         if factors[0].shape[:lead] != counts:  # so that terms that do not differ are counted
             factors[0] = factors[0].expand(*counts, *factors[0].shape[lead:])
-        if inside is not None:
+        if isinstance(inside, Tensor):
             inside = inside.reshape(*inside.shape[:lead], *[1] * len(wanted), *inside.shape[lead:])
             factors = [torch.where(inside, x, self.semiring.zero) for x in factors]
         return self.semiring.contraction(factors, len(kept), lead)

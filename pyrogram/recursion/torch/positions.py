@@ -76,8 +76,7 @@ class Positions:
     """Of all cells and sums, where the longest sentence has ``n`` words; by the ids of what the recursion keeps."""
 
     def __init__(self, cells: Cells, n: int) -> None:
-        refs = [f for _, h, t in cells.terms for f in (h.ref, *t.all_factors)]
-        self.variables = {id(f): symbols_in([f]) for f in refs}
+        self.variables = {id(f): symbols_in([f]) for _, h, t in cells.terms for f in (h.ref, *t.all_factors)}
         self.cells = {id(c): Places(c, (), cells.first, n) for c in cells.classes}
         self.sums: dict[int, Places] = {}  # by term; of sums of one cell that are equal, one
         self.items_here = defaultdict[int, list[Ref]](list)  # by head

@@ -68,10 +68,10 @@ class Tables:
         """The same of every sentence: ``(*grid, 1)``; a tensor as it is."""
         return x if isinstance(x, Tensor) else torch.from_numpy(x[..., None]).to(self.device)
 
-    def holds(self, bounds: Sequence[Bound], grid: Grid) -> Tensor | None:
-        """Where all bounds x - y <= most hold, ``(*grid, B)`` or 1 for B; None if they do everywhere."""
+    def holds(self, bounds: Sequence[Bound], grid: Grid) -> Tensor | bool:
+        """Where all bounds x - y <= most hold, ``(*grid, B)`` or 1 for B; or whether they do everywhere, or nowhere."""
         if id(bounds) in grid.known:
-            return None
+            return bool(grid.known[id(bounds)])
         known, by_length = np.full([1] * len(grid.shape), True), list[Tensor]()
         for b in bounds:
             x, y = self.at(Position(b.x), grid), self.at(Position(b.y, b.most), grid)
@@ -79,10 +79,10 @@ class Tables:
                 by_length.append(self.everywhere(x) <= self.everywhere(y))
             else:
                 known = known & (x <= y)
-        if by_length or not known.all():
+        if known.any() and (by_length or not known.all()):
             return functools.reduce(operator.and_, by_length, self.everywhere(known))
-        grid.known[id(bounds)] = None
-        return None
+        grid.known[id(bounds)] = known.any()
+        return bool(known.any())
 
     # ------------------------------------------------------------------ reading
 
