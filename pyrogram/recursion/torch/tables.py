@@ -90,19 +90,18 @@ class Tables:
         """A table ``(*places, *symbols, B)`` at places within it and at the symbols of a reference."""
         words = {a: x for a, x in enumerate(ref.symbols, len(places)) if isinstance(x, Word)}
         axes = range(len(places), end := len(places) + len(words))
-        table = self.pick(table.movedim(list(words), list(axes)) if words else table, end, ref, grid)
-        places = [
-            *places,
-            *(self.word(x, grid).clamp(0, table.shape[a] - 1) for a, x in zip(axes, words.values(), strict=True)),
-        ]
+        table = table.movedim(list(words), list(axes)) if words else table
+        for a, x in zip(axes, words.values(), strict=True):
+            places = [*places, self.word(x, grid).clamp(0, table.shape[a] - 1)]
         if not places:
+            table = self.pick(table, 0, ref, grid)
             return table.reshape(*[1] * (len(grid.shape) - 1), *table.shape[:-1], 1, table.shape[-1])
         if any(isinstance(x, Tensor) for x in places):
             places = [self.everywhere(x) for x in places]
         index: Any = 0
         for extent, place in zip(table.shape, places, strict=False):
             index = index * extent + place
-        rows = take(table.flatten(0, end - 1), self.everywhere(index))
+        rows = self.pick(take(table.flatten(0, end - 1), self.everywhere(index)), len(grid.shape), ref, grid)
         return rows.movedim(len(grid.shape) - 1, -2) if table.dim() > end + 1 else rows
 
     def pick(self, table: Tensor, axis: int, ref: Ref, grid: Grid) -> Tensor:
