@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -26,9 +27,12 @@ LENGTHS = [4, 1, 3, 2, 3]
 by_page = pytest.mark.parametrize("page", PAGES, ids=str)
 
 
-@pytest.fixture(params=["numbers", "logarithms"])
+@pytest.fixture(params=["numbers", "products", "logarithms"])
 def values(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What is summed over symbols: products of numbers, where nothing is lost by that, or logarithms in any case."""
+    """What cells are: numbers, where these can be trusted; or logarithms in any case, of which sums over symbols are
+    products of numbers, where nothing is lost by that, or never."""
+    if request.param != "numbers":
+        monkeypatch.setattr(TorchEngine, "_by_numbers", lambda self, tables: None)
     if request.param == "logarithms":
         monkeypatch.setattr(Logarithms, "_of_numbers", staticmethod(lambda *sum: None))
     return str(request.param)
@@ -284,7 +288,7 @@ def test_nan_stays_in_its_sentence(page: Page, values: str) -> None:
 
 @pytest.fixture
 def in_numbers(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether sums over symbols were products of numbers, sum by sum."""
+    """Of charts of logarithms: whether sums over symbols were products of numbers, sum by sum."""
     found: list[bool] = []
     asked = Logarithms._of_numbers
 
@@ -294,30 +298,114 @@ def in_numbers(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
         return total
 
     monkeypatch.setattr(Logarithms, "_of_numbers", staticmethod(of_numbers))
+    monkeypatch.setattr(TorchEngine, "_by_numbers", lambda self, tables: None)
     return found
 
 
-def in_both(engine: TorchEngine, weights: dict[str, Tensor], *rest: Any) -> tuple[Any, Any]:
-    """Log Z and counts as they come, and from logarithms alone."""
-    usual = engine.marginals(weights, *rest)
+@pytest.fixture
+def trusted(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether charts of numbers were trusted, chart by chart."""
+    found: list[bool] = []
+    asked = TorchEngine._by_numbers
+
+    def by_numbers(self: TorchEngine, tables: Any) -> Tensor | None:
+        log_z = asked(self, tables)
+        found.append(log_z is not None)
+        return log_z
+
+    monkeypatch.setattr(TorchEngine, "_by_numbers", by_numbers)
+    return found
+
+
+def from_logarithms(engine: TorchEngine, weights: dict[str, Tensor], *rest: Any) -> tuple[Tensor, dict[str, Tensor]]:
+    """Log Z and counts from logarithms alone."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TorchEngine, "_by_numbers", lambda self, tables: None)
         patch.setattr(Logarithms, "_of_numbers", staticmethod(lambda *of: None))
-        return usual, engine.marginals(weights, *rest)
+        return engine.marginals(weights, *rest)
+
+
+def shifted(make: Callable[[], Recursion], shift: float) -> tuple[TorchEngine, dict[str, Tensor], Any]:
+    """An engine, weights of long sentences, all of them greater by a number, and the rest."""
+    page = Page(make.__name__, make, dict(K=4, W=5, S=3), vocabulary=5)
+    given = random_sentences(page, make(), [30, 7, 26], np.random.default_rng(2), shared=False)
+    return TorchEngine(make()), {name: t + shift for name, t in tensors(given).items()}, arguments(given)
 
 
 @pytest.mark.one_in(6)
 @pytest.mark.parametrize("shift", [-30.0, -8.0, 0.0, 8.0])
-@pytest.mark.parametrize("make", [projective, dmv, hmm, pcfg], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", [hmm, pcfg], ids=lambda make: make.__name__)
 def test_long_sentences_stay_in_range(make: Callable[[], Recursion], shift: float, in_numbers: list[bool]) -> None:
-    page = Page(make.__name__, make, dict(K=4, W=5, S=3), vocabulary=5)
-    engine, n = TorchEngine(make()), 30
-    given = random_sentences(page, make(), [n, 7, n - 4], np.random.default_rng(2), shared=False)
-    weights = {name: table + shift for name, table in tensors(given).items()}
-    usual, logs = in_both(engine, weights, *arguments(given))
-    assert all(in_numbers) and bool(in_numbers) == (make in (hmm, pcfg))
+    engine, weights, rest = shifted(make, shift)
+    usual, logs = engine.marginals(weights, *rest), from_logarithms(engine, weights, *rest)
+    assert in_numbers and all(in_numbers)
     np.testing.assert_allclose(usual[0], logs[0], rtol=1e-12)
     for name in weights:
         np.testing.assert_allclose(usual[1][name], logs[1][name], atol=1e-10)
+
+
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize("shift", [-30.0, -3.0, 0.0, 8.0])
+@pytest.mark.parametrize("make", [projective, dmv, hmm, pcfg], ids=lambda make: make.__name__)
+def test_numbers_are_trusted_in_range(make: Callable[[], Recursion], shift: float, trusted: list[bool]) -> None:
+    engine, weights, rest = shifted(make, shift)
+    usual, logs = engine.marginals(weights, *rest), from_logarithms(engine, weights, *rest)
+    assert trusted == [float(logs[0].abs().max()) < 200 * np.log(2)]
+    np.testing.assert_allclose(usual[0], logs[0], rtol=1e-12)
+    for name in weights:
+        np.testing.assert_allclose(usual[1][name], logs[1][name], atol=1e-10)
+
+
+@recursion
+def two_chains(p: Any) -> None:
+    j = p.positions("j")
+    X, Y, Z = p.items("X Y Z")
+    a, b, c = p.weights("a b c")
+    X[1] += a[1]
+    X[j] += X[j - 1] * a[j]
+    Y[1] += b[1]
+    Y[j] += Y[j - 1] * b[j]
+    Z[()] += X[p.n] + Y[p.n] * c[p.n]
+
+
+@pytest.mark.parametrize("size", [130.0, -130.0])
+def test_cells_out_of_range_on_the_way(size: float, trusted: list[bool]) -> None:
+    """No weight is, nor log Z: in its middle, one chain is exp(1300) or exp(-1300), as a number infinite or zero."""
+    a = torch.tensor([[0.0, *[size] * 10, *[-size] * 10]]).double()
+    b = torch.full((1, 21), -0.1).double()
+    c = torch.zeros(1, 21).double()
+    engine = TorchEngine(two_chains())
+    log_z, counts = engine.marginals(dict(a=a, b=b, c=c), torch.tensor([20]))
+    expected = np.logaddexp(0.0, -2.0)
+    assert trusted == [False]
+    np.testing.assert_allclose(log_z, [expected], atol=1e-12)
+    np.testing.assert_allclose(counts["a"][0, 1:], np.full(20, np.exp(-expected)), atol=1e-12)
+
+
+@pytest.mark.parametrize("number", [-np.inf, -1e9])
+@pytest.mark.parametrize("make", [projective, dmv, hmm, pcfg], ids=lambda make: make.__name__)
+def test_impossible_weights_are_zero_numbers(make: Callable[[], Recursion], number: float, trusted: list[bool]) -> None:
+    engine, weights, rest = shifted(make, 0.0)
+    rng = np.random.default_rng(3)
+    weights = {name: t.masked_fill(torch.from_numpy(rng.random(t.shape) < 0.1), number) for name, t in weights.items()}
+    usual, logs = engine.marginals(weights, *rest), from_logarithms(engine, weights, *rest)
+    assert trusted == [bool(logs[0].isfinite().all()) and float(logs[0].abs().max()) < 138.0]
+    np.testing.assert_allclose(usual[0], logs[0], rtol=1e-12)
+    for name in weights:
+        np.testing.assert_allclose(usual[1][name], logs[1][name], atol=1e-10)
+
+
+def test_what_is_kept_between_calls() -> None:
+    """Positions are kept by length: for other numbers, symbols and modes of torch, and not for copies."""
+    engine = TorchEngine(pcfg())
+    for S, lengths in ((2, [3, 2]), (3, [3, 1]), (2, [4, 3]), (3, [3, 3])):
+        page = Page("pcfg", pcfg, dict(S=S, W=3))
+        given = random_sentences(page, pcfg(), lengths, np.random.default_rng(S), shared=False)
+        truth = listed(page, pcfg(), given)
+        for used in (engine, copy.deepcopy(engine)):
+            with torch.inference_mode():
+                used.log_partition(tensors(given), *arguments(given))
+            check(used, given, [one.log_z for one in truth], expected_counts(given, truth))
 
 
 @by_page
@@ -413,6 +501,16 @@ def of_all_symbols(p: Any) -> None:
     Z[()] += X[j, x]
 
 
+@recursion
+def chains(p: Any) -> None:
+    j, x = p.positions("j"), p.symbols("x", 3)
+    X, Z = p.items("X Z")
+    q = p.weights("q", 3)
+    X[j] += 1
+    X[j] += X[j - 1] * q[j, x]
+    Z[()] += X[p.n]
+
+
 Sums = Callable[[Tensor, Tensor, int], Tensor]
 BY_HAND: dict[str, tuple[Callable[..., Recursion], int, Sums]] = {
     "weights of which no rule reads some": (
@@ -426,6 +524,9 @@ BY_HAND: dict[str, tuple[Callable[..., Recursion], int, Sums]] = {
     "symbols that no factor has": (
         of_all_symbols, 1, lambda q, r, n: sum((q[j] * r[j]).sum() * 3 for j in range(1, n + 1)),
     ),
+    "a rule that the first cell has not": (
+        chains, 1, lambda q, r, n: 1.0 + sum(q[j : n + 1].sum(1).prod() for j in range(2, n + 1)),
+    ),
 }  # fmt: skip
 
 
@@ -434,7 +535,7 @@ def test_sums_by_hand(name: str, values: str) -> None:
     """Whatever no rule reads is NaN, and its derivative zero."""
     page, positions, by_hand = BY_HAND[name]
     engine, lengths = TorchEngine(page()), [5, 3, 4]
-    symbols = [3] if name == "symbols that no factor has" else []
+    symbols = [3] if page in (of_all_symbols, chains) else []
     names = [table.name for table in engine.recursion.tables.values() if not table.is_item]
     tables = [torch.rand(3, *[6] * positions, *symbols) + 0.1 for _ in range(2)]
     leaves = [t.clone().requires_grad_() for t in tables]

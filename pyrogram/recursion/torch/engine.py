@@ -2,23 +2,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """A recursion in torch: any device, any floating dtype, any number of derivatives, and torch's transforms.
 
-Cells are logarithms. All cells of one width of all sentences are filled at once, with all their splits at once: a sum
-over k is one product of two tables (see :mod:`.fill`) and one log-sum-exp.
+All cells of one width of all sentences are filled at once, with all their splits at once: a sum over k is one product
+of two tables (see :mod:`.positions`) and one sum. Cells are numbers where these are in range, and else logarithms.
 """
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
 import torch
 from torch import Tensor
 
+from ..emit.layout import Layout
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
-from .fill import Filler
-from .semirings import Logarithms
+from .chart import Chart
+from .positions import Positions
+from .semirings import Logarithms, Numbers, in_range
 from .tables import Tables
+
+MOST_LENGTHS = 16  # of sentences, for which positions are kept
 
 
 class SumsInTorch(ABC):
@@ -94,6 +99,11 @@ class TorchEngine(SumsInTorch):
     def __init__(self, recursion: Recursion) -> None:
         self.recursion = recursion
         self.cells = lower(recursion)
+        self._weights = Layout(self.cells).weights
+        self._positions = functools.lru_cache(MOST_LENGTHS)(functools.partial(Positions, self.cells))
+
+    def __reduce__(self) -> tuple[type[TorchEngine], tuple[Recursion]]:
+        return TorchEngine, (self.recursion,)  # positions know what they belong to by its id
 
     def log_partition(
         self,
@@ -108,7 +118,18 @@ class TorchEngine(SumsInTorch):
         dtype = next((w.dtype for w in weights.values()), None)
         # Logarithms of long sentences are large, and what differs in them is not: float64, where the device has it.
         wide = {name: w if w.device.type == "mps" else w.double() for name, w in weights.items()}
-        tables = Tables(self.cells, wide, lengths, words or {}, sizes or {}, lists or {})
         traced = any(map(is_traced, [*wide.values(), *(words or {}).values(), lengths]))
-        log_z = Filler(tables, Logarithms(looks=not traced)).fill()
+        tables = Tables(self.cells, self._weights, wide, lengths, words or {}, sizes or {}, lists or {})
+        log_z = None if traced else self._by_numbers(tables)
+        if log_z is None:
+            log_z = Chart(tables, Logarithms(looks=not traced), self._positions(tables.n)).fill()
         return log_z.masked_fill(log_z.detach() == -torch.inf, -torch.inf).to(dtype)  # which has no gradient
+
+    def _by_numbers(self, tables: Tables) -> Tensor | None:
+        """Log Z by plain numbers; None if they cannot be trusted."""
+        factors = max(1, *(len(x.factors) for x in self.recursion.rules))
+        if tables.blank.dtype != torch.float64 or not all(in_range(w, factors) for w in tables.weights.values()):
+            return None
+        chart = Chart(tables, Numbers(), self._positions(tables.n))
+        log_z = chart.fill().log()
+        return log_z if bool(log_z.isfinite().all()) and in_range(chart.logs(), factors) else None

@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Sums and products of logarithms in torch."""
+"""Sums and products in torch: of plain numbers where these are in range, of logarithms everywhere."""
 
 from __future__ import annotations
 
@@ -8,31 +8,71 @@ import functools
 import math
 import operator
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 
-class Logarithms:
-    """Log of a sum of exponentials. Where all is -inf, so is the sum, and every derivative is 0, never NaN.
+class Numbers:
+    """Plain numbers, without any exponentials but of the weights; in float64.
 
-    :param looks: whether numbers may be looked at, which torch's transforms forbid. Then sums over symbols are products
-        of matrices of numbers, each over the greatest of its cell, wherever nothing is lost by that.
+    They can be trusted if every weight and every cell but zero is within 2^-E .. 2^E, with p E <= 800 for rules of p
+    factors. Then nothing overflows, and no product vanishes unless a factor is zero, so that a cell is zero if all its
+    derivations are. The derivative of log Z by a cell is at most one over the cell, so the same holds for gradients.
     """
 
-    def __init__(self, looks: bool = False) -> None:
-        self.looks = looks
+    zero, one = 0.0, 1.0
+    of_log: Any = torch.exp  # a weight from its logarithm
 
     def contraction(self, factors: Sequence[Tensor], kept: int, lead: int) -> Tensor:
         """A product, summed over its leading axes and over all but the first ``kept`` variables.
 
         :param factors: each (*leading axes, *variables, left ends, B), of extent 1 along axes that it does not have.
         """
+        axes = list(range(factors[0].dim()))
+        dims = axes[:lead] + axes[lead + kept : -2]
+        if len(factors) > 1 and len(dims) > lead:
+            return torch.einsum(*(x for y in factors for x in (y, axes)), [a for a in axes if a not in dims])
+        return self.total(functools.reduce(operator.mul, factors), dims)
+
+    def total(self, x: Tensor, dims: Sequence[int]) -> Tensor:
+        """The sum over some dimensions."""
+        return x.sum(tuple(dims)) if dims else x
+
+    def scattered(self, x: Tensor, owner: Tensor, count: int) -> Tensor:
+        """Sums over the elements of the first dimension that have one owner, shape ``(count, ...)``.
+
+        :param owner: in the shape of ``x``.
+        """
+        return x.new_zeros(count, *x.shape[1:]).scatter_add(0, owner, x)
+
+
+def in_range(logs: Tensor, factors: int) -> bool:
+    """Whether numbers with these logarithms can be trusted, in rules of so many factors."""
+    # A factor of exp(-1e6) is zero: there would have to be thousands of others to make up for it.
+    most = min(200, 800 // factors) * math.log(2)
+    return bool((torch.where(logs < -1e6, 0.0, logs).abs() <= most).all())
+
+
+class Logarithms(Numbers):
+    """Log of a sum of exponentials. Where all is -inf, so is the sum, and every derivative is 0, never NaN.
+
+    :param looks: whether numbers may be looked at, which torch's transforms forbid. Then sums over symbols are products
+        of matrices of numbers, each over the greatest of its cell, wherever nothing is lost by that.
+    """
+
+    zero, one = -torch.inf, 0.0
+    of_log: Any = torch.positive
+
+    def __init__(self, looks: bool = False) -> None:
+        self.looks = looks
+
+    def contraction(self, factors: Sequence[Tensor], kept: int, lead: int) -> Tensor:
         dims = *range(lead), *range(lead + kept, factors[0].dim() - 2)
         if self.looks and len(factors) > 1 and len(dims) > lead:
-            by_numbers = self._of_numbers(factors, dims, lead)
-            if by_numbers is not None:
-                return by_numbers
+            if (total := self._of_numbers(factors, dims, lead)) is not None:
+                return total
         return self.total(functools.reduce(operator.add, factors), dims)
 
     @staticmethod
@@ -51,9 +91,7 @@ class Logarithms:
         nothing = total.detach() == 0
         return (total + nothing).log().masked_fill(nothing, -torch.inf) + top.squeeze(tuple(dims))
 
-    @staticmethod
-    def total(x: Tensor, dims: Sequence[int]) -> Tensor:
-        """The sum over some dimensions."""
+    def total(self, x: Tensor, dims: Sequence[int]) -> Tensor:
         dims = tuple(dims)
         if all(x.shape[d] == 1 for d in dims):
             return x.squeeze(dims)
@@ -62,12 +100,7 @@ class Logarithms:
         peak = peak.squeeze(dims)
         return (total + (peak == -torch.inf)).log() + peak
 
-    @staticmethod
-    def scattered(x: Tensor, owner: Tensor, count: int) -> Tensor:
-        """Sums over the elements of the first dimension that have one owner, shape ``(count, ...)``.
-
-        :param owner: in the shape of ``x``.
-        """
+    def scattered(self, x: Tensor, owner: Tensor, count: int) -> Tensor:
         nothing = x.detach().new_full((count, *x.shape[1:]), -torch.inf)
         peak = nothing.scatter_reduce(0, owner, x.detach(), "amax")
         powers = (x - peak.clamp_min(torch.finfo(x.dtype).min).gather(0, owner)).exp()
