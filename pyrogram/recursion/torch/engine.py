@@ -126,7 +126,7 @@ class TorchEngine(SumsInTorch):
         return log_z.masked_fill(log_z.detach() == -torch.inf, -torch.inf).to(dtype)  # which has no gradient
 
     def _by_numbers(self, tables: Tables) -> Tensor | None:
-        """Log Z by plain numbers; None if they cannot be trusted."""
+        """Log Z by plain numbers; None where these leave their range."""
         factors = max(1, *(len(x.factors) for x in self.recursion.rules))
         if tables.blank.dtype != torch.float64 or not all(in_range(w, factors) for w in tables.weights.values()):
             return None

@@ -17,7 +17,7 @@ from torch import Tensor
 class Numbers:
     """Plain numbers, without any exponentials but of the weights; in float64.
 
-    They can be trusted if every weight and every cell but zero is within 2^-E .. 2^E, with p E <= 800 for rules of p
+    They are right if every weight and every cell but zero is within 2^-E .. 2^E, with p E <= 800 for rules of p
     factors. Then nothing overflows, and no product vanishes unless a factor is zero, so that a cell is zero if all its
     derivations are. The derivative of log Z by a cell is at most one over the cell, so the same holds for gradients.
     """
@@ -49,7 +49,7 @@ class Numbers:
 
 
 def in_range(logs: Tensor, factors: int) -> bool:
-    """Whether numbers with these logarithms can be trusted, in rules of so many factors."""
+    """Whether numbers with these logarithms are in range, in rules of so many factors."""
     # A factor of exp(-1e6) is zero: there would have to be thousands of others to make up for it.
     most = min(200, 800 // factors) * math.log(2)
     return bool((torch.where(logs < -1e6, 0.0, logs).abs() <= most).all())
