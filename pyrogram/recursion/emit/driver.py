@@ -195,18 +195,18 @@ class Blocks:
             yield
 
     def look_at_lengths(self, here: Expression, shortest: Expression) -> None:
-        """Whether a block is ragged: it has no sentence for a lane, or sentences of several lengths.
+        """Whether a block is even: it has a sentence for every lane, and all of them have one length.
 
         :param here: how many sentences there are.
         """
-        self.code.set("ragged", select((here < self.lanes) | (shortest < Name("n", "int")), 1, 0))
+        self.code.set("even", select((here < self.lanes) | (shortest < Name("n", "int")), 0, 1))
 
     def feed(self, nothing: float) -> None:
         """The weights of a block into lanes; ``nothing`` for those beyond the end of a sentence."""
         code, n, elements = self.code, Name("n", "int"), self.elements
         with code.loop("x", 0, n + 1) as x:
             code.put(MEMORY, Name("ends", "int") + x, fill(0.0))
-        with code.when(Name("ragged", "int") > 0):
+        with code.when(equal(Name("even", "int"), 0)):
             for w, regions in elements.regions.items():
                 for region in regions:
                     with elements.loops(region, n):
@@ -328,8 +328,8 @@ class LogCounts(Blocks):
             self.put_log_z()
             with code.when(Name("with_counts", "int") > 0):
                 self.outside()
-                with code.when((Name("spoilt", "int") > 0) | equal(Name("plain", "int"), 0)):
-                    code.set("ragged", 1)  # rows go out of all lanes or of none
+                # Rows go out of all lanes or of none.
+                code.set("even", Name("even", "int") * Name("plain", "int") * (1 - Name("spoilt", "int")))
                 self._drain()
             self.restore()
         return Function(self.name, self.parameters(), code.body)

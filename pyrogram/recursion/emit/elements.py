@@ -174,7 +174,7 @@ class Elements:
             yield
             return
         count = self.layout.size(last.size)
-        with code.when(equal(Name("ragged", "int"), 0) & (count >= ROW) & self.layout.follow(ref, not inward)):
+        with code.when((Name("even", "int") > 0) & (count >= ROW) & self.layout.follow(ref, not inward)):
             with self.each_lane() as x:
                 code.put(STARTS, x, self.layout.start(ref, not inward))
             self.layout.begin(code, ref)
@@ -208,7 +208,7 @@ class Elements:
         *outer, last = hull.loops
         code.set("at.n", n)
         low, high = self._low(last), self._high(last)
-        fits = equal(Name("ragged", "int"), 0) & ((high - low + 1) * count >= ROW)
+        fits = (Name("even", "int") > 0) & ((high - low + 1) * count >= ROW)
         name, expected = f"weight.{w.table}" if inward else f"out.{w.table}", 1
         if not inward:  # where sentences share a table, their counts are added
             fits = fits & (Name(f"{name}.b", "int") > 0)

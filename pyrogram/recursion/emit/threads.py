@@ -109,7 +109,7 @@ class Threads(Blocks):
         self._begin()
         begin = code.set("begin.of", THREAD)
         code.set("here", 1)
-        code.set("ragged", 0)  # no longer sentence is beside one
+        code.set("even", 1)  # no longer sentence is beside one
         with code.loop_while(begin < _COUNT):
             b = code.set("b", Array("order", "int")[begin])
             code.set("n", Array("lengths", "int")[b])
