@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collapsed variational Bayes against Figures 2 and 3 of Wang and Blunsom (2013), tree by tree."""
 
+import copy
+
 import numpy as np
 import pyro
 import pyro.distributions as dist
@@ -302,6 +304,15 @@ def test_the_best_state_is_kept_whole(monkeypatch):
     assert len(loop.history) == 5
     assert loop.step(*args, **kwargs) == other.step(*args, **kwargs)
     assert_close(loop.weights(), {n: w.numpy() for n, w in other.weights().items()}, rtol=1e-14)
+
+
+def test_a_copy_goes_its_own_way():
+    V, corpus = CORPORA["two tags"]
+    loop, args, kwargs = loop_of(V, corpus, random_prior(V), random_tables(V, False, 1))
+    loop.run(*args, **kwargs, num_steps=3, tolerance=0, progress=False)
+    other = copy.copy(loop)
+    objectives = [[chain.step(*args, **kwargs) for _ in range(4)] for chain in (loop, other)]
+    assert objectives[0] == objectives[1]
 
 
 def test_another_corpus_starts_from_what_was_learnt():

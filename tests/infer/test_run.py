@@ -246,6 +246,8 @@ def test_early_stopping_goes_back_to_the_best(method: str, patience: int) -> Non
             assert torch.equal(alpha, stores[best][name])
     loop.run(WORDS, GRAMMAR, num_steps=2, tolerance=0, **options)
     assert (len(loop.history), loop.stopped) == (best + 3 + patience, "num_steps=2 reached")
+    loop.run(WORDS, GRAMMAR, num_steps=1, tolerance=0, held_out=HELD_OUT, **options)
+    assert (len(loop.history), loop.stopped) == (best + 4 + patience, "num_steps=1 reached")
 
 
 def test_held_out_by_site_and_unknown() -> None:

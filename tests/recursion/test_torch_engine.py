@@ -382,6 +382,24 @@ def test_cells_out_of_range_on_the_way(size: float, trusted: list[bool]) -> None
     np.testing.assert_allclose(counts["a"][0, 1:], np.full(20, np.exp(-expected)), atol=1e-12)
 
 
+@pytest.mark.parametrize("number", [-np.inf, -2e6])
+@pytest.mark.parametrize("size", [0.0, 20.0, 100.0])
+def test_what_follows_from_a_dead_cell_is_bounded_by_nothing(number: float, size: float, trusted: list[bool]) -> None:
+    """Nothing begins the second chain, which would be exp(4000): derivatives of each order are those of the first."""
+    a = torch.full((1, 41), -0.1).double()
+    b = torch.tensor([[0.0, number, *[size] * 39]]).double()
+    leaves = [x.requires_grad_() for x in (a, b, torch.zeros(1, 41).double())]
+    log_z = TorchEngine(two_chains()).log_partition(dict(zip("abc", leaves, strict=True)), torch.tensor([40]))
+    assert trusted == [True]
+    np.testing.assert_allclose(log_z.detach(), [-4.0], atol=1e-12)
+    value = log_z.sum() ** 2
+    for factor in (2 * -4.0, 2.0 * 40, 0.0):  # of (-0.1 * 40) ** 2, in the direction of ones
+        gradients = torch.autograd.grad(value, leaves, create_graph=True)
+        np.testing.assert_allclose(gradients[0][0, 1:].detach(), np.full(40, factor), atol=1e-9)
+        assert not gradients[1].any() and not gradients[2].any()
+        value = gradients[0].sum()
+
+
 @pytest.mark.parametrize("number", [-np.inf, -1e9])
 @pytest.mark.parametrize("make", [projective, dmv, hmm, pcfg], ids=lambda make: make.__name__)
 def test_impossible_weights_are_zero_numbers(make: Callable[[], Recursion], number: float, trusted: list[bool]) -> None:

@@ -5,12 +5,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
+from typing_extensions import Self
 
 from pyrogram.collapsed import SentenceCounts
 from pyrogram.grammar import Weights
@@ -223,6 +225,12 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
             sentence_counts=sentence_counts,
         )
         return new, Info(objective)
+
+    def __copy__(self) -> Self:
+        """With states of its own, for a step of one loop takes the memory of its earlier ones."""
+        other = object.__new__(type(self))
+        vars(other).update(vars(self), _state=deepcopy(self._state), _best=deepcopy(self._best))
+        return other
 
     def _done(self, problem: _Problem, old: CollapsedState, info: Info) -> None:
         for name, counts in old.sentence_counts.items() if old is not self._best else ():

@@ -34,7 +34,9 @@ class Stopping:
         for value in held_out[self._seen :]:
             if value > self._best:
                 self._best, self.since_best = value, 0
-            elif not math.isnan(value):
+            elif math.isnan(value):  # steps of another run, or of a schedule, lie between
+                self._best, self.since_best = -math.inf, 0
+            else:
                 self.since_best += 1
         self._seen = len(held_out)
         if self.since_best >= self.patience:

@@ -88,8 +88,9 @@ class Chart:
                 terms = [self._at_head(head, t, places, w, {} if rounds else sums) for t in head.terms]
                 known = [*before, *(x for x in terms if x is not None)]
                 if known:
-                    totals[table] = known[0] if len(known) == 1 else self.semiring.total(torch.stack(known), (0,))
-                    self.cells[table][w] = totals[table]
+                    total = known[0] if len(known) == 1 else self.semiring.total(torch.stack(known), (0,))
+                    zero = self.semiring.zero  # all derivations of the cell are: derivatives below it are cut
+                    self.cells[table][w] = totals[table] = torch.where(total.detach() == zero, zero, total)
                     if w < self._rows.get(table, (0,))[0]:  # it had another value before
                         self._rows[table] = w, self._rows[table][1][: self._before(table, w)]
 

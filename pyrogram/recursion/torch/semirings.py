@@ -18,8 +18,8 @@ class Numbers:
     """Plain numbers, without any exponentials but of the weights; in float64.
 
     They are right if every weight and every cell but zero is within 2^-E .. 2^E, with p E <= 800 for rules of p
-    factors. Then nothing overflows, and no product vanishes unless a factor is zero, so that a cell is zero if all its
-    derivations are. The derivative of log Z by a cell is at most one over the cell, so the same holds for gradients.
+    factors: nothing overflows, and no product vanishes unless a factor is zero. The derivative of log Z by a cell is at
+    most one over it, and cut at zero; so gradients are right, too, and derivatives up to the fifth.
     """
 
     zero, one = 0.0, 1.0
