@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import itertools
+import json
 import os
 import statistics
 import subprocess
@@ -96,6 +97,14 @@ def earlier(commit: str = BEFORE) -> Path:
         folder.mkdir(parents=True)
         subprocess.run(["tar", "x"], cwd=folder, input=archive.stdout, check=True)
     return folder
+
+
+def served(script: str, folder: Path) -> Any:
+    """What a script answers to ``--serve`` with the package of a folder: its last line, JSON."""
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    command = [sys.executable, "-W", "ignore", str(Path(script).resolve()), "--serve"]
+    done = subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 @contextlib.contextmanager

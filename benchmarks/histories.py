@@ -9,18 +9,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import pyro
 import pyro.distributions as dist
 import torch
-from before import ROOT, earlier
+from before import ROOT, earlier, served
 from torch import Tensor
 
 import pyrogram
@@ -120,13 +116,7 @@ def main() -> None:
         torch.set_default_dtype(torch.float64)
         print(json.dumps(histories()))
         return
-    answers = []
-    for folder in (earlier(chosen.before), ROOT):
-        environment = {**os.environ, "PYTHONPATH": str(folder)}
-        command = [sys.executable, str(Path(__file__).resolve()), "--serve"]
-        done = subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-        answers.append(json.loads(done.stdout.splitlines()[-1]))
-    before, now = answers
+    before, now = (served(__file__, folder) for folder in (earlier(chosen.before), ROOT))
     print("| loop | prior | grammar | relative difference | seconds before | now |\n" + "|---" * 6 + "|")
     for case, (history, seconds) in now.items():
         old, earlier_seconds = before[case]

@@ -9,17 +9,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
-from before import ROOT, earlier
+from before import ROOT, earlier, served
 
 from pyrogram import CFG, DMV, HMM
 from pyrogram.infer import EM, CollapsedVB, TreeGibbs, TreeHastings, VariationalEM
@@ -77,10 +73,7 @@ def main() -> None:
     answers: list[list[dict[str, float]]] = [[], []]
     for _ in range(ROUNDS):
         for folder, found in zip(folders, answers, strict=True):
-            environment = {**os.environ, "PYTHONPATH": str(folder)}
-            command = [sys.executable, "-W", "ignore", str(Path(__file__).resolve()), "--serve"]
-            done = subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-            found.append(json.loads(done.stdout.splitlines()[-1]))
+            found.append(served(__file__, folder))
     print("| corpus | loop | ms before | now | times as fast |\n" + "|---" * 5 + "|")
     for case in answers[1][0]:
         before, now = (statistics.median(answer[case] for answer in found) for found in answers)

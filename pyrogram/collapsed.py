@@ -173,6 +173,8 @@ class CollapsedUpdates:
         """Take the memory of sentence counts that nobody will look at again for those of a later sweep.
 
         Memory that is freed and taken anew comes from the system page by page, which may cost a third of a sweep.
+
+        :raises ValueError: for sentence counts of other sentences.
         """
 
     def _check_sentence_counts(self, sentence_counts: SentenceCounts) -> None:

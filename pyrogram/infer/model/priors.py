@@ -14,12 +14,12 @@ from pyrogram.blocks import Block
 
 
 def distinct(x: Tensor) -> Tensor:
-    """Of a tensor that was expanded, one of the numbers along each axis that repeats them: it expands to the same."""
+    """A view with one of the numbers along each axis that repeats them, of extent 1; it expands to the same tensor."""
     return x[tuple(slice(None) if step else slice(1) for step in x.stride())]
 
 
 def log_gamma(alpha: Tensor) -> Tensor:
-    """log Γ of concentrations, of equal ones once: most priors are symmetric."""
+    """log Γ of each concentration, in their shape; of a number that is repeated, as in symmetric priors, once."""
     return torch.lgamma(distinct(alpha)).expand(alpha.shape)
 
 

@@ -269,18 +269,18 @@ class Blocks:
         A shorter sentence reads weights that it does not have, and multiplies them by empty sums.
         """
         code, zero, marked = self.code, fill(0.0), MARKED > 0
-        begin, end, total, area = (Name(x, "int") for x in ("weights.begin", "weights.end", "total", "end.of.numbers"))
-        of_all = range(self.areas)
+        places = ("weights.begin", "weights.end", "total", "end.of.numbers")
+        begin, end, total, stride = (Name(name, "int") for name in places)
         with code.when(marked), code.loop("x", begin, end) as x:
             for array in (MEMORY, EXPONENTS):
                 code.put(array, x, zero)
         with code.when(Name("spoilt", "int") > 0):
             with code.loop("x", 0, total) as x:
-                for number in of_all:
-                    code.put(MEMORY, area * number + x, zero)
+                for area in range(self.areas):
+                    code.put(MEMORY, stride * area + x, zero)
             with code.when(marked), code.loop("x", 0, total) as x:
-                for array, number in itertools.product((MANTISSAS, EXPONENTS), of_all):
-                    code.put(array, area * number + x, zero)
+                for array, area in itertools.product((MANTISSAS, EXPONENTS), range(self.areas)):
+                    code.put(array, stride * area + x, zero)
 
     def put_log_z(self) -> None:
         """Log Z of every lane; where it is no number, the sentence has left some that are none.

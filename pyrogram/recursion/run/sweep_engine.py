@@ -213,7 +213,7 @@ class SweepEngine:
             **self._no_positions,
             "positions": self._no_positions["positions"].copy(),
             "rows": rows,
-            "trace": np.full((size, rows.shape[1]), -1),
+            "trace": no_rows(size, rows.shape[1]),
             "trace_width": rows.shape[1],
             "multinomials": self.multinomials,
             "accepted": np.zeros(N, np.int64),

@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""A recursion in torch: any device, any floating dtype, any number of derivatives, and torch's transforms.
+"""A recursion in torch: any device, any floating dtype, derivatives (see :class:`.Numbers`), and torch's transforms.
 
 All cells of one width of all sentences are filled at once, with all their splits at once: a sum over k is one product
 of two tables (see :mod:`.positions`) and one sum. Cells are numbers where these are in range, and else logarithms.
