@@ -61,7 +61,7 @@ class CollapsedSweep(Sweeps):
         """Posteriors to the counts of sentences."""
         with self.elements.each_lane():
             self.clear(*self.layout.out)
-        for family in filter(self.elements.are_counted, self.elements.families):
+        for family in self.elements.counted_families:
             with self.elements.rows(family, inward=False), self.elements.each_lane() as x:
                 for w, region in self.elements.all_regions(family):
                     self.elements.drain(w, region, x, None, part=False)

@@ -53,8 +53,8 @@ class Descents(Blocks):
         raise NotImplementedError
 
     def _write_factors(self, f: Ref) -> None:
-        for weight in () if f.table == GAUGE else self.elements.products.of(f):
-            self.write(weight)
+        if f.table != GAUGE:
+            self.write(f)
 
     def write(self, f: Ref) -> None:
         """Append a weight to the derivation at hand."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 
 from ..code.expressions import (
@@ -28,32 +28,23 @@ from ..code.expressions import (
     with_lane,
 )
 from ..code.statements import Code, Function
-from ..rules.products import Products, with_given, with_products
 from ..rules.recursions import Recursion
 from .elements import STARTS, Elements
 from .exponentials import Exponentials
 from .gauge import Growth
 from .inside import Inside
 from .layout import Layout
-from .limits import GOAL, ITEM, Extremes, FactorCounts, items_and_weights, set_limits
+from .limits import ITEM, Extremes, set_limits
 from .logs import INF, LOG_Z, SENTENCES, blocks
 from .numbers import EXPONENTS, MANTISSAS, MARKED, Numbers, PairNumbers, Range, log2_of
 from .outside import Outside
 from .powers import DRIFT, Powers
-from .sentence_layout import SentenceLayout
+from .regions import by_axes
 from .sums import Sums
 from .weights import GAUGE, MEMORY, NUMBERS, WeightCells
 
 _WEIGHT = Extremes("weight")
 _NUMBER = Extremes("number")  # that all sentences share
-
-
-def products_of(recursion: Recursion, layout: Layout) -> Products:
-    """Products of weights: of all where sentences have their own; where items have symbols, of those that are given."""
-    in_sweep = isinstance(layout, SentenceLayout)
-    if any(layout.cells.sizes.values()):
-        return with_given(recursion, frozenset() if in_sweep else layout.given)
-    return with_products(recursion, shared=in_sweep)
 
 
 class Blocks:
@@ -77,7 +68,7 @@ class Blocks:
         self, recursion: Recursion, lanes: int, dtype: str, layout: Layout, shared: bool = False, logs: bool = True
     ) -> None:
         self.logs = logs
-        self.elements = self.elements_type(products_of(recursion, layout), lanes, layout, shared, self.in_logs)
+        self.elements = self.elements_type(recursion, lanes, layout, shared, self.in_logs)
         self.code, self.lanes, self.dtype = self.elements.code, lanes, dtype
         self.code.set(DRIFT.name, fill(0.0))
 
@@ -171,15 +162,7 @@ class Blocks:
     def outside_range(self) -> Expression:
         """The lanes with a number outside its range."""
         z = self.code.let(MEMORY[Name("z", "int")])
-        return ITEM.outside | (Name("alive", "lanes") > fill(0.0)) & ((z < GOAL.low) | (z > GOAL.high))
-
-    @property
-    def factor_counts(self) -> FactorCounts:
-        """The products of which the chart is made."""
-        factors: dict[bool, set[tuple[int, int]]] = {True: set(), False: set()}
-        for cell, _, term in self.elements.cells.terms:
-            factors[cell.kind == "goal"].add(items_and_weights(term.all_factors))
-        return FactorCounts(frozenset(factors[True]), frozenset(factors[False]))
+        return ITEM.outside | (Name("alive", "lanes") > fill(0.0)) & ((z < ITEM.low) | (z > ITEM.high))
 
     @contextmanager
     def blocks(self) -> Iterator[None]:
@@ -214,30 +197,21 @@ class Blocks:
         with elements.each_lane() as x:
             end = Name("ends", "int") + Name("at.n", "int")
             code.put(NUMBERS, end * self.lanes + x, 1.0)
-        self._feed_lanes(in_logs=nothing != 0.0)
-
-    def _feed_lanes(self, in_logs: bool) -> None:
-        """The weights of sentences, each into its lane."""
-        elements = self.elements
         for family in elements.families:
             with elements.rows(family, inward=True), elements.each_lane() as x:
-                self.feed_lane(x, family, in_logs)
-
-    def feed_lane(self, x: Expression, tables: Iterable[WeightCells], in_logs: bool) -> None:
-        """The weights of some tables of lanes into a lane."""
-        elements = self.elements
-        for w, region in elements.all_regions(tables):
-            with elements.loops(region, None):
-                place = elements.place(w, region) * self.lanes + x
-                self.code.put(NUMBERS, place, elements.given(region.ref, in_logs))
+                for w, region in elements.all_regions(family):
+                    with elements.loops(region, None):
+                        place = elements.place(w, region) * self.lanes + x
+                        code.put(NUMBERS, place, elements.layout.value(by_axes(region.ref)))
 
     def feed_reals(self) -> None:
         """Weights of a block, as numbers, and how large items may be beside them."""
-        code, n = self.code, Name("n", "int")
+        code, n, elements = self.code, Name("n", "int"), self.elements
         self.feed(-math.inf if self.logs else 0.0)
-        for name, x in zip((_WEIGHT.least, _WEIGHT.greatest), self.shared_extremes, strict=True):
-            code.set(name.name, x)
-        powers = Powers(self.elements, self.range, Growth.of(self.elements.products.recursion), self.logs_of_means())
+        _WEIGHT.begin(code)
+        for x in (_NUMBER.least, _NUMBER.greatest) if elements.tables.numbers else ():
+            _WEIGHT.include(code, x)
+        powers = Powers(self.elements, self.range, Growth.of(self.elements.recursion), self.logs_of_means())
         powers.begin()
         Exponentials(self.elements, self.dtype, self.range, _WEIGHT, powers).run(self.logs)
         powers.run()
@@ -245,12 +219,9 @@ class Blocks:
             with code.loop("x", 1, n + 1) as x:
                 _WEIGHT.include(code, MEMORY[Name(w.name, "int") + x])
         bits = greatest(exponent_of(_WEIGHT.greatest) + fill(1.0), fill(0.0) - exponent_of(_WEIGHT.least))
-        set_limits(code, self.factor_counts, self.range, code.let(bits))
-
-    @property
-    def shared_extremes(self) -> tuple[Expression, Expression]:
-        """The least and the greatest of the weights that all sentences share and no block has."""
-        return (_NUMBER.least, _NUMBER.greatest) if self.elements.tables.numbers else (fill(1.0), fill(1.0))
+        factors = [[f.is_item for f in term.all_factors] for _, _, term in elements.cells.terms]
+        items, weights = (max(x.count(is_item) for x in factors) for is_item in (True, False))
+        set_limits(code, self.range, items, weights, code.let(bits))
 
     def logs_of_means(self) -> dict[str, Expression]:
         """Of these tables the logarithms of their means to base 2."""
@@ -342,10 +313,8 @@ class LogCounts(Blocks):
 
     def _drain(self) -> None:
         elements = self.elements
-        products = elements.products.factors
-        families = sorted(elements.families, key=lambda family: (family[0].table in products, -family[0].num_axes))
-        begun = set(products)
-        for family in filter(elements.are_counted, families):
+        begun = set[str]()
+        for family in sorted(elements.counted_families, key=lambda family: -family[0].num_axes):
             # Rows take the place of what is there: those of the widest family of a table, to which others are added.
             rows = nullcontext() if family[0].table in begun else elements.rows(family, inward=False)
             begun.add(family[0].table)

@@ -14,18 +14,18 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from ..code.expressions import Array, Expression, Name, equal, fill, greatest, least, negated, value
+from ..code.expressions import Array, Expression, Name, equal, fill, greatest, least, value
 from ..code.statements import Code
-from ..rules.cells import Loop, names_in
-from ..rules.language import Constant, Position, Ref, Variable, Word
+from ..rules.cells import Loop
+from ..rules.language import Constant, Ref, Variable, Word
 from ..rules.lowering import lower
-from ..rules.products import Products
+from ..rules.recursions import Recursion
 from .gauge import with_gauge
 from .grids import place
 from .layout import Layout
 from .regions import Region, by_axes, regions_of
 from .tables import Tables
-from .weights import GAUGE, MEMORY, NUMBERS, WeightCells
+from .weights import GAUGE, MEMORY, NUMBERS, TURNED, Index, WeightCells
 
 STARTS = Array("starts", "int")
 ROW = 8  # numbers that are turned together
@@ -35,14 +35,14 @@ ROW = 8  # numbers that are turned together
 class Elements:
     """Code that goes through the weights of a block of sentences.
 
-    :param products: the recursion, in which some weights are products of those that are given.
+    :param recursion: the rules.
     :param lanes: W.
     :param layout: where weights lie.
     :param shared: whether all sentences share the weights that know no position, as numbers.
     :param in_logs: whether numbers are logarithms, and the greatest is the sum; then words have no powers of two.
     """
 
-    products: Products
+    recursion: Recursion
     lanes: int
     layout: Layout
     shared: bool = False
@@ -51,21 +51,24 @@ class Elements:
     tables_type: ClassVar[type[Tables]] = Tables
 
     def __post_init__(self) -> None:
-        cells = lower(self.products.recursion, widen=True)
+        cells = lower(self.recursion, widen=True)
         self.cells = cells if self.in_logs else with_gauge(cells)
         self.tables = self.tables_type(self.cells, self.layout, self.lanes, self.shared, self.in_logs)
         self.regions = {w: list(regions_of(self.cells, w)) for w in self.tables.in_lanes if w.table != GAUGE}
-        factors = self.products.factors
-        spoken = Counter(
-            name for w in self.tables.weights for name in (w.table, *(f.table for f in factors.get(w.table, ())))
-        )
+        families: dict[tuple[str, tuple[Index, ...]], list[WeightCells]] = {}
+        for w in self.regions:
+            key = w.indices[: self.cells.arity[w.table]] if self.tables.turns(w)[0] > 1 else w.indices
+            families.setdefault((w.table, key), []).append(w)
+        self.families = list(families.values())
+        """Tables of cells, together those that are filled from the same rows."""
+        spoken = Counter(w.table for w in self.tables.weights)
         self.whole = {w for w in self.tables.weights if self.tables.is_plain(w) and spoken[w.table] == 1}
         """Tables of symbols alone all of whose elements are weights."""
 
     @property
-    def families(self) -> list[list[WeightCells]]:
-        """Tables of weights that take turns."""
-        return [family for family in self.tables.families.values() if family[0] in self.regions]
+    def counted_families(self) -> list[list[WeightCells]]:
+        """Those whose posteriors are wanted."""
+        return [family for family in self.families if self.tables.is_counted(family[0])]
 
     @contextmanager
     def each_lane(self) -> Iterator[Name]:
@@ -76,53 +79,23 @@ class Elements:
             self.layout.enter(code, x)
             yield x
 
-    def given(self, ref: Ref, in_logs: bool) -> Expression:
-        """An element of a table of weights, where its axes are in variables; or a product of several."""
-        weight, *others = (self.layout.value(f) for f in self.products.of(by_axes(ref)))
-        for x in others:
-            weight = weight + x if in_logs else weight * x
-        return weight
-
     def drain(self, w: WeightCells, region: Region, lane: Expression, scale: Expression | None, part: bool) -> None:
         """Add the posteriors of a region, in a lane, to the output, times a scale.
 
         :param part: whether the output has a table for each part of the sentences.
         """
-        code = self.code
-        factors = self.products.of(by_axes(region.ref))
-        symbols = any(isinstance(x, Variable) for x in region.ref.symbols)
-        *outer, last = (*region.loops, None) if symbols or not region.loops else region.loops
-        inner = [f for f in factors if last is None or last.name in names_in(f)]
-        with ExitStack() as stack:
-            stack.enter_context(self.loops(replace(region, loops=tuple(x for x in outer if x is not None)), None))
-            totals = [code.set(f"drained.{x}", 0.0) for x, f in enumerate(factors) if f not in inner]
-            with ExitStack() as innermost:
-                if last is not None:
-                    innermost.enter_context(self.loops(replace(region, loops=(last,)), None))
-                posterior: Expression = code.let(NUMBERS[self.place(w, region, adjoint=True) * self.lanes + lane])
-                posterior = posterior if scale is None else code.let(posterior * scale)
-                for f in inner:
-                    self.add(f, posterior, part)
-                for total in totals:
-                    code.set(total.name, total + posterior)
-            for f, total in zip((f for f in factors if f not in inner), totals, strict=True):
-                self.add(f, total, part)
+        with self.loops(region, None):
+            posterior: Expression = NUMBERS[self.place(w, region, adjoint=True) * self.lanes + lane]
+            self.add(by_axes(region.ref), posterior if scale is None else posterior * scale, part)
 
     def add(self, f: Ref, number: Expression, part: bool) -> None:
         """Add a number to an element of the output.
 
         :param part: whether the output has a table for each part of the sentences.
         """
-        if not self.layout.is_counted(f.table):
-            return
         target = self.layout.weight(f, f"out.{f.table}")
         index = target.index + Name("part", "int") * Name(f"out.{f.table}.part", "int") if part else target.index
         self.code.add(target.array, index, number)
-
-    def are_counted(self, family: Iterable[WeightCells]) -> bool:
-        """Whether posteriors of some of these weights are wanted."""
-        refs = (f for w in family for f in self.products.of(by_axes(self.regions[w][0].ref)))
-        return any(self.layout.is_counted(f.table) for f in refs)
 
     def place(self, w: WeightCells, region: Region, adjoint: bool = False) -> Expression:
         """The cell of a weight, or of its posterior, at the axes at hand."""
@@ -192,93 +165,66 @@ class Elements:
 
     @contextmanager
     def _rows_of_positions(self, family: Sequence[WeightCells], inward: bool) -> Iterator[None]:
-        """See :meth:`rows`."""
+        """See :meth:`rows`: a row of the table, and from there those elements that rules speak of."""
         code, n, w = self.code, Name("n", "int"), family[0]
         arity, count = self.cells.arity[w.table], self.tables.turns(w)[0]
+        ref = self.regions[w][0].ref
         words = any(isinstance(x, (Word, Variable)) for v in family for x in self.regions[v][0].ref.symbols)
-        no_rows = w.indices[:arity][-1:] != (None,) or self.lanes < ROW or not self.layout.in_strides
-        if words or w.table in self.products.factors or no_rows:
+        if words or w.indices[:arity][-1:] != (None,) or self.lanes < ROW or not self.layout.in_strides:
             yield
             return
-        hull = self._hull(family)
-        steady = [*hull.loops[-1].low, *hull.loops[-1].high] if hull.loops else [Position("axis")]
-        if any(x.name not in ("", "n") for x in steady):
-            yield
-            return
-        *outer, last = hull.loops
-        code.set("at.n", n)
-        low, high = self._low(last), self._high(last)
-        fits = (Name("even", "int") > 0) & ((high - low + 1) * count >= ROW)
+        (table,) = (t for t in self.layout.weights if t.name == w.table)
+        width = code.let((n + (table.last[-1] + 1)) * count)
+        fits = (Name("even", "int") > 0) & (width >= ROW)
         name, expected = f"weight.{w.table}" if inward else f"out.{w.table}", 1
         if not inward:  # where sentences share a table, their counts are added
             fits = fits & (Name(f"{name}.b", "int") > 0)
-        sizes = self.cells.recursion.tables[w.table].sizes
         for axis in range(len(w.indices) - 1, arity - 2, -1):
             fits = fits & equal(Name(f"{name}.{axis}", "int"), expected)
-            size = sizes[axis - arity] if axis >= arity else 1
+            size = table.sizes[axis - arity] if axis >= arity else 1
             expected *= size if isinstance(size, int) else 1
-        with code.when(fits):
+        with code.when(fits), ExitStack() as stack:
             with code.loop("lane", 0, self.lanes) as x:
                 b = Array("order", "int")[Name("begin.of", "int") + x]
                 code.put(STARTS, x, b * Name(f"{name}.b", "int"))
             code.set("b", 0)
-            with self.loops(replace(hull, loops=tuple(outer)), n):
-                if not inward:
-                    self._clear_rest(family, hull, last, adjoint=True)
-                code.set(f"at.{last.name}", 0)
-                first = replace(hull.ref, symbols=tuple(Constant(0) for _ in hull.ref.symbols))
-                element = self.layout.weight(by_axes(first), None if inward else f"out.{first.table}")
-                start = self.place(w, hull, adjoint=not inward) - self.tables.turns(w)[1]
-                with code.loop("t", low * count, (high + 1) * count, ROW) as t:
-                    at = code.let(least(t, (high + 1) * count - ROW))
-                    code.turn(MEMORY, start + at, element.array, STARTS, element.index + at, inward)
-                if inward and not self.in_logs:  # cells read it, and multiply it by empty sums
-                    self._clear_rest(family, hull, last, adjoint=False)
+            code.set("at.n", n)
+            outer = [last for x, last in zip(ref.positions[:-1], table.last, strict=False) if x.name]
+            for number, last in enumerate(outer):
+                stack.enter_context(code.loop(f"at.axis{number}", 0, n + (last + 1)))
+            here = (self._holds(region.loops[:-1]) for _, region in self.all_regions(family))
+            stack.enter_context(code.when(functools.reduce(lambda a, b: a | b, here)))
+            code.set(f"at.axis{len(outer)}", 0)
+            first = replace(ref, symbols=tuple(Constant(0) for _ in ref.symbols))
+            element = self.layout.weight(by_axes(first), None if inward else f"out.{w.table}")
+            start = code.let(element.index)
+            if not inward:
+                with code.loop("t", 0, width) as t:
+                    code.put(MEMORY, TURNED + t, fill(0.0))
+                self._move_row(family, inward)
+            with code.loop("t", 0, width, ROW) as t:
+                at = code.let(least(t, width - ROW))
+                code.turn(MEMORY, TURNED + at, element.array, STARTS, start + at, inward)
+            if inward:
+                self._move_row(family, inward)
         with code.otherwise():
             yield
 
-    def _hull(self, family: Sequence[WeightCells]) -> Region:
-        """All regions of tables, and perhaps more, in one."""
-        (_, first), *others = self.all_regions(family)
-        bounds = first.bounds
-        for _, region in others:
-            bounds = bounds.hull(region.bounds)
-        return Region.of(first.ref, bounds, [loop.name for loop in first.loops])
+    def _move_row(self, family: Sequence[WeightCells], inward: bool) -> None:
+        """What rules speak of, between a row of a table and its cells."""
+        for w, region in self.all_regions(family):
+            count, turn = self.tables.turns(w)
+            *outer, last = region.loops
+            with self.code.when(self._holds(outer)), self.loops(replace(region, loops=(last,)), None):
+                cell = self.place(w, region, adjoint=not inward)
+                turned = TURNED + (Name(f"at.{last.name}", "int") * count + turn)
+                to, of = (cell, turned) if inward else (turned, cell)
+                self.code.put(MEMORY, to, MEMORY[of])
 
-    def _clear_rest(self, family: Sequence[WeightCells], hull: Region, last: Loop, adjoint: bool) -> None:
-        """Zero for what is in a row of the hull, and in no region: for weights, or for their posteriors."""
-        code, count = self.code, self.tables.turns(family[0])[0]
-        by_turn = {self.tables.turns(w)[1]: w for w in family}
-        first, end = self._low(last), self._high(last) + 1
-
-        def clear(low: Expression, high: Expression, turn: int, regions: Sequence[Region] = ()) -> None:
-            with code.loop(f"at.{last.name}", low, high):
-                start = self.place(family[0], hull, adjoint) - self.tables.turns(family[0])[1]
-                with code.when(negated(functools.reduce(lambda a, b: a | b, map(self._holds, regions), value(False)))):
-                    code.put(MEMORY, start + turn, fill(0.0))
-
-        for turn in range(count):
-            regions = self.regions[by_turn[turn]] if turn in by_turn else []
-            if len(regions) == 1 and str(regions[0].loops) == str(hull.loops):
-                continue
-            low, high, covered = code.set("rest.low", end), code.set("rest.high", first), code.set("rest.covered", 0)
-            for region in regions:  # no two meet
-                (along,) = (loop for loop in region.loops if loop.name == last.name)
-                outer = replace(region, loops=tuple(loop for loop in region.loops if loop is not along))
-                begin, over = code.let(self._low(along)), code.let(self._high(along) + 1)
-                with code.when(self._holds(outer) & (begin < over)):
-                    code.set(low.name, least(low, begin))
-                    code.set(high.name, greatest(high, over))
-                    code.set(covered.name, covered + (over - begin))
-            clear(first, low, turn)
-            clear(greatest(low, high), end, turn)
-            with code.when(covered < high - low):
-                clear(low, high, turn, regions)
-
-    def _holds(self, region: Region) -> Expression:
-        """Whether the axes at hand are in a region."""
-        tests = [Name(f"at.{loop.name}", "int") >= self._low(loop) for loop in region.loops]
-        tests += [Name(f"at.{loop.name}", "int") <= self._high(loop) for loop in region.loops]
+    def _holds(self, loops: Iterable[Loop]) -> Expression:
+        """Whether the axes at hand are within loops."""
+        pairs = [(Name(f"at.{loop.name}", "int"), loop) for loop in loops]
+        tests = [test for x, loop in pairs for test in (x >= self._low(loop), x <= self._high(loop))]
         return functools.reduce(lambda a, b: a & b, tests, value(True))
 
     def _low(self, loop: Loop) -> Expression:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from ..code.expressions import Expression, Name, any_lane, fill, greatest, least
+from ..code.expressions import Expression, Name, any_lane, fill
 from ..code.statements import Code
 from ..rules.cells import CellClass, Head, Term, symbols_in
 from ..rules.language import Ref, Variable
@@ -22,7 +22,6 @@ from .tables import Tables
 from .weights import MEMORY
 
 N = Name("n", "int")
-START, END = Name("start", "int"), Name("end", "int")  # the columns at hand
 
 
 class Pass:
@@ -40,16 +39,6 @@ class Pass:
         self.points, self.goal = self.cells.of("point"), self.cells.of("goal")
         self.first = self.cells.first
         self.plan = tables.plan
-
-    @property
-    def width(self) -> int:
-        """How many columns are done together: the same for all lengths, for the order of additions follows from it."""
-        return 1 if self.plan is None else self.tables.COLUMNS
-
-    @property
-    def in_pairs(self) -> bool:
-        """Whether two columns are done in one loop."""
-        return self.plan is not None and self.plan.in_pairs and self.tables.PAIRS
 
     def factors(self, refs: Sequence[Ref]) -> list[Factor]:
         """Items and weights."""
@@ -107,68 +96,38 @@ class Inside(Pass):
         code = self.code
         if self.in_range:
             self.sums.open_range()
-        start = code.set("start", self.first)
-        with code.loop_while(start <= N):
-            end = code.set("end", least(start + self.width, N + 1))
-            with code.loop("at.j", start, end):
-                for c in self.fixed:
-                    with the_cell(self.code, c, self.first):
-                        self._cell(c)
+        with code.loop("at.j", self.first, N + 1) as j:
+            for c in self.fixed:
+                with the_cell(code, c, self.first):
+                    self._cell(c)
             if self.rest is not None:
-                self._rest(self.rest)
-            with code.loop("at.j", start, end):
-                for c in self.points:
-                    with the_cell(self.code, c, self.first):
-                        self._cell(c)
-            code.set("start", start + self.width)
+                with code.loop("at.i", j - self.rest.least, self.first - 1, -1):
+                    self._cell(self.rest) if self.plan is None else self._planned_cell(self.plan)
+            for c in self.points:
+                with the_cell(code, c, self.first):
+                    self._cell(c)
         self._close()
 
-    def _rest(self, cell: CellClass) -> None:
-        """Spans of any width, row by row."""
-        code, plan = self.code, self.plan
-        with code.loop("at.i", END - 1 - cell.least, self.first - 1, -1) as i:
-            begin = code.let(greatest(START, i + cell.least))
-            if plan is None or not self.in_pairs:
-                with code.loop("at.j", begin, END):
-                    self._cell(cell) if plan is None else self._fill(plan, 1)
-            else:
-                with code.loop("at.j", begin, END, 2) as j:
-                    with code.when(j + 1 < END):
-                        self._fill(plan, 2)
-                    with code.otherwise():
-                        self._fill(plan, 1)
-
-    def _fill(self, plan: Plan, count: int) -> None:
-        """The cells (i, j), (i, j + 1), ... of a plan."""
-        names = [(f"S{x.number}", self.factors(x.core)) for x in plan.sums]
-        if names:
-            self.sums.form(names, plan.range, [{"at.j": c} for c in range(count)])
-        known: Known = {}
-        for c in range(count):
-            self._close_cell(plan, c, known)
-
-    def _close_cell(self, plan: Plan, c: int, known: Known) -> None:
-        """The cell (i, j + c), of whose sums the common range is done.
-
-        :param known: values of earlier cells, to which its own are added.
-        """
-        numbers, steps = self.sums.numbers, {"at.j": c}
+    def _planned_cell(self, plan: Plan) -> None:
+        """A cell by its plan: the common range of its sums, then their ends and what they are factors of."""
+        numbers, known = self.sums.numbers, Known()
+        if plan.sums:
+            self.sums.form([(f"S{x.number}", self.factors(x.core)) for x in plan.sums], plan.range)
         for step in plan.steps:
             if isinstance(step, CellSum):
-                name = f"S{step.number}.{c}"
-                for end in [*([plan.core_at_end(step)] if c else []), *step.ends]:
-                    numbers.set(name, *self.sums.products([steps], self.factors(end), [name], known))
+                name = f"S{step.number}"
+                for end in step.ends:
+                    numbers.set(name, *self.sums.products([{}], self.factors(end), [name], known))
                 if any(step is x for x in plan.kept):
-                    numbers.put(self.tables.kept(step).index(steps), numbers.get(name))
+                    numbers.put(self.tables.kept(step).index({}), numbers.get(name))
                 continue
             total: list[Number] = []
             for refs, x in step.terms:
-                factors = [*self.factors(refs), *([] if x is None else [Held(f"S{x.number}.{c}")])]
-                total = self.sums.products([steps], factors, total, known)
-            item = numbers.let(total[0] if total else numbers.zero)
-            for grid in self.tables.items(step.ref):
-                numbers.put(grid.index(steps), item)
-                known[grid.key(steps)] = item
+                factors = [*self.factors(refs), *([] if x is None else [Held(f"S{x.number}")])]
+                total = self.sums.products([{}], factors, total, known)
+            item, grid = numbers.let(total[0] if total else numbers.zero), self.tables.item(step.ref)
+            numbers.put(grid.index({}), item)
+            known[grid.key({})] = item
             if self.in_range:
                 ITEM.include(self.code, numbers.value(item))
 
@@ -190,9 +149,6 @@ class Inside(Pass):
                 for term in terms:
                     with self.sums.where(term.guard):
                         self.sums.contract(grid, self.factors(term.factors), known=rows)
-            first, *others = self.tables.items(head.ref)
-            for other in others:  # of a table without symbols; the next head may read it
-                self.sums.numbers.put(other.index({}), self.sums.value(first, {}))
         for ref in {h.ref.table: h.ref for h in cell.heads}.values() if self.in_range else ():
             self.sums.look_at(self.tables.whole(ref))
 

@@ -11,7 +11,6 @@ its chart is filled with numbers m * 2**e, which have no range, and give the sam
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -178,10 +177,6 @@ class Numbers:
         """``total + a * b``, rounded once."""
         return fma(a, b, total)
 
-    def rounds(self) -> Sequence[Numbers]:
-        """The numbers with which terms are gone through, to be added to sums in variables, one after the other."""
-        return [self]
-
     def bounded(self, adjoint: Number) -> Number:
         """An adjoint. Those of what is zero can be of any size: they matter to nobody, and must not become infinite."""
         return least(MOST_ADJOINT, adjoint)  # in this order NaN is kept
@@ -233,10 +228,9 @@ class LogNumbers(Numbers):
 class PairNumbers(Numbers):
     """Cells that are m * 2**e, in :data:`.MANTISSAS` and :data:`.EXPONENTS`.
 
-    A sum has the exponent of its greatest term so far; a long one that of its greatest term, which is found first.
-    Adjoints have the exponent of their item, negative: times their item they are at most about one. Powers of two are
-    exact, and terms come in the order in which plain numbers have them, so that the mantissa is rounded as a plain
-    number would be.
+    A sum has the exponent of its greatest term so far. Adjoints have the exponent of their item, negative: times their
+    item they are at most about one. Powers of two are exact, and terms come in the order in which plain numbers have
+    them, so that the mantissa is rounded as a plain number would be.
     """
 
     in_range = False
@@ -288,9 +282,9 @@ class PairNumbers(Numbers):
         self.code.put(MANTISSAS, cell, x.m)
 
     def adjoint(self, cell: Expression, of: Expression) -> Pair:
-        cell = self.code.let(cell)
-        e = self.code.let(exponent_of_adjoint(cell, of, self.range))
-        return Pair(select(e > fill(self.range.lowest), MANTISSAS[cell], fill(0.0)), e)
+        m, e = self.code.let(MANTISSAS[cell]), self.code.let(fill(0.0) - EXPONENTS[of])
+        nothing = equal(m, fill(0.0)) | (e > fill(-self.range.lowest / 2.0))  # or in units of an item that is zero
+        return self.select(nothing, self.zero, Pair(m, e))
 
     def put_posterior(self, cell: Expression, weight: Pair, count: Pair) -> None:
         posterior = self.value(self.normal(self.times(weight, count)))
@@ -318,9 +312,6 @@ class PairNumbers(Numbers):
             return Sum(self.code.let(fma(scaled(a.m, e - total.e), b.m, total.m)), total.e)
         top = self.code.let(greatest(total.e, e))
         return self.let(Pair(fma(scaled(a.m, e - top), b.m, scaled(total.m, total.e - top)), top))
-
-    def rounds(self) -> Sequence[Numbers]:
-        return [Exponents(self.code, self.range), PairsOfSums(self.code, self.range)]
 
     def bounded(self, adjoint: Pair) -> Pair:
         of_nothing = adjoint.e > fill(-self.range.lowest / 2.0)  # in units of an item that is zero
@@ -350,41 +341,3 @@ class PairNumbers(Numbers):
     def aligned(self, x: Pair, e: Expression) -> Expression:
         """A number in units of 2**e."""
         return scaled(x.m, x.e - e)
-
-
-def exponent_of_adjoint(cell: Expression, of: Expression, range: Range) -> Expression:
-    """That of the unit of an item's adjoint; of zero and of the adjoints of zero the lowest one."""
-    e = fill(0.0) - EXPONENTS[of]
-    nothing = equal(MANTISSAS[cell], fill(0.0)) | (e > fill(-range.lowest / 2.0))
-    return select(nothing, fill(range.lowest), e)
-
-
-class PairsOfSums(PairNumbers):
-    """Numbers whose sums in variables have their exponents."""
-
-    def get(self, name: str) -> Sum:
-        return Sum(Name(f"{name}.m", "lanes"), Name(f"{name}.e", "lanes"))
-
-
-class Exponents(LogNumbers):
-    """The exponents of pairs: of a sum the greatest of its terms', of a product the sum of its factors'."""
-
-    def __init__(self, code: Code, range: Range) -> None:
-        super().__init__(code)
-        self.range = range
-
-    def of(self, x: Expression) -> Expression:
-        x = self.code.let(x)
-        return select(equal(x, fill(0.0)), fill(self.range.lowest), exponent_of(x))
-
-    def load(self, cell: Expression) -> Expression:
-        return EXPONENTS[cell]
-
-    def adjoint(self, cell: Expression, of: Expression) -> Expression:
-        return exponent_of_adjoint(self.code.let(cell), of, self.range)
-
-    def set(self, name: str, x: Expression) -> Name:
-        return self.code.set(f"{name}.e", x)
-
-    def get(self, name: str) -> Name:
-        return Name(f"{name}.e", "lanes")

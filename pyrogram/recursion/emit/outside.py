@@ -9,14 +9,13 @@ cells of a column, or over all points, with the cells innermost, so that each co
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 
-from ..code.expressions import Expression, Name, fill, greatest, least, select, value
+from ..code.expressions import Name, fill
 from ..rules.cells import CellClass, Head, Loop, Term
 from ..rules.language import Position, Ref, Variable
-from .grids import Factor, Grid, Held, Known, Steps, Target
-from .inside import END, START, N, Pass
+from .grids import Factor, Grid, Held, Known, Target
+from .inside import N, Pass
 from .instances import the_cell
 from .plan import CellSum, Plan
 from .weights import PITCH, WeightCells, weight_cells
@@ -33,59 +32,25 @@ class Outside(Pass):
         self._clear()
         numbers.set("inverse", numbers.inverse(numbers.let(numbers.z())))  # no NaN from lanes without a sentence
         self._goal()
-        start = code.set("start", self.first + (N - self.first) // self.width * self.width)
-        with code.loop_while(start >= self.first):
-            end = code.set("end", least(start + self.width, N + 1))
-            with code.loop("at.j", end - 1, start - 1, -1):
-                for c in reversed(self.points):
-                    with the_cell(self.code, c, self.first):
-                        self._cell(c)
+        with code.loop("at.j", N, self.first - 1, -1) as j:
+            for c in reversed(self.points):
+                with the_cell(code, c, self.first):
+                    self._cell(c)
             if self.rest is not None:
-                self._rest(self.rest)
-            with code.loop("at.j", end - 1, start - 1, -1):
-                for c in reversed(self.fixed):
-                    with the_cell(self.code, c, self.first):
-                        self._cell(c)
-            code.set("start", start - self.width)
+                with code.loop("at.i", self.first, j + (1 - self.rest.least)):
+                    self._cell(self.rest) if self.plan is None else self._open_planned_cell(self.plan)
+                if self.plan is None:
+                    first, last = Position("", self.first), Position("j", -self.rest.least)
+                    self._count_all(self.rest, Loop("i", (first,), (last,)))
+            for c in reversed(self.fixed):
+                with the_cell(code, c, self.first):
+                    self._cell(c)
         code.set("at.n", N)
         for c in self.points:
             last = Position("n") if c.width is None else Position("", c.least)
             with code.when(N >= c.least):
                 self._count_all(c, Loop("j", (Position("", c.least),), (last,)))
         self._close()
-
-    def _rest(self, cell: CellClass) -> None:
-        code, plan = self.code, self.plan
-        with code.loop("at.i", self.first, END - cell.least) as i:
-            begin = code.let(greatest(START, i + cell.least))
-            if plan is None or not self.in_pairs:
-                with code.loop("at.j", END - 1, begin - 1, -1):
-                    self._cell(cell) if plan is None else self._open_cells(plan, 1)
-            else:
-                # The same columns are pairs in blocks of any length: no sentence has another order of additions.
-                last = START + (END - START - 1) // 2 * 2 + 1
-                with code.loop("right", last, begin - 1, -2) as right:
-                    pair = (right < END) & (right > begin)
-                    j = code.set("at.j", select(pair | (right >= END), right - 1, right))
-                    with code.when(pair):
-                        self._open_cells(plan, 2)
-                    with code.otherwise(), code.when(j >= begin):
-                        self._open_cells(plan, 1)
-        if plan is None:
-            code.set("at.j", START)
-            self._count_all(cell, Loop("i", (Position("", self.first),), (Position("j", -cell.least),)))
-
-    def _open_cells(self, plan: Plan, count: int) -> None:
-        """From the adjoints of the cells ..., (i, j + 1), (i, j) to those of all that they are made of."""
-        numbers, tile, known, products = self.sums.numbers, [{"at.j": c} for c in reversed(range(count))], Known(), []
-        for steps in tile:
-            self._open_cell(plan, steps, known)
-        for x in plan.sums:
-            adjoints = [numbers.get(f"A{x.number}.{c}") for c in reversed(range(count))]
-            products.append((adjoints, self.factors(x.core), self._targets(x.core)))
-        if products:
-            with self.sums.loops([plan.range]):
-                self.sums.spread(tile, products, {})
 
     def _targets(self, refs: Sequence[Ref], others: int = 0) -> list[Target]:
         """Where the adjoints of factors are added up.
@@ -99,32 +64,31 @@ class Outside(Pass):
                 targets.append(Target(self.tables.target(f), tuple(y for y in range(count) if y != x), weight))
         return targets
 
-    def _open_cell(self, plan: Plan, steps: Steps, known: Known) -> None:
-        """From the adjoints of a cell to those of its sums, and of the factors that are in no common range.
-
-        :param steps: from the column at hand.
-        :param known: values of later cells, to which its own are added.
-        """
-        numbers, sums, c = self.sums.numbers, self.sums, steps["at.j"]
+    def _open_planned_cell(self, plan: Plan) -> None:
+        """From the adjoints of a cell to those of its sums, and of all factors: those in no common range first."""
+        numbers, sums, known = self.sums.numbers, self.sums, Known()
         begun: set[int] = set()
         for step in reversed(plan.steps):
             if isinstance(step, CellSum):
-                adjoint = numbers.get(f"A{step.number}.{c}")
-                for refs in [*reversed(step.ends), *([plan.core_at_end(step)] if c else [])]:
-                    sums.spread([steps], [([adjoint], self.factors(refs), self._targets(refs))], known)
+                adjoint = numbers.get(f"A{step.number}")
+                for refs in reversed(step.ends):
+                    sums.spread([{}], [([adjoint], self.factors(refs), self._targets(refs))], known)
                 continue
-            adjoints = [sums.total(grid, steps) for grid in self.tables.items(step.ref, adjoint=True)]
-            numbers.set("g", numbers.bounded(functools.reduce(numbers.plus, adjoints)))
+            numbers.set("g", numbers.bounded(sums.total(self.tables.item(step.ref, adjoint=True), {})))
             g = Held("g", adjoint=True)
             for refs, x in reversed(step.terms):
                 outer = self.factors(refs)
                 if x is not None:
-                    name = f"A{x.number}.{c}"
-                    numbers.set(name, *sums.products([steps], [*outer, g], [name] if x.number in begun else [], known))
+                    name = f"A{x.number}"
+                    numbers.set(name, *sums.products([{}], [*outer, g], [name] if x.number in begun else [], known))
                     begun.add(x.number)
                 values = [*outer, *([self.tables.kept(x)] if x is not None and outer else [])]
                 targets = self._targets(refs, len(values) - len(outer))
-                sums.spread([steps], [([numbers.get("g")], values, targets)], known)
+                sums.spread([{}], [([numbers.get("g")], values, targets)], known)
+        products = [([numbers.get(f"A{x.number}")], self.factors(x.core), self._targets(x.core)) for x in plan.sums]
+        if products:
+            with sums.loops([plan.range]):
+                sums.spread([{}], products, {})
 
     def _goal(self) -> None:
         numbers, adjoint = self.sums.numbers, GOAL
@@ -142,7 +106,6 @@ class Outside(Pass):
         for head in reversed(cell.heads):
             adjoint = self.tables.item(head.ref, adjoint=True)
             if head.ref.table not in bounded:
-                self._gather(head.ref)
                 self._bound(self.tables.whole(head.ref, adjoint=True))
                 bounded.add(head.ref.table)
             with self.own_rows(cell, head, backwards=True) as (rows, terms):
@@ -157,13 +120,6 @@ class Outside(Pass):
                         self._open(cell, head, term, adjoint)
                     if not self._is_late(cell, term):
                         self._count(cell, head, term, ())
-
-    def _gather(self, ref: Ref) -> None:
-        """The adjoint of an item of all places into the first."""
-        first, *others = self.tables.items(ref, adjoint=True)
-        for other in others:  # of a table of a plan, without symbols
-            adjoints = [self.sums.total(grid, {}) for grid in (first, other)]
-            self.sums.put(first, {}, self.sums.numbers.plus(*adjoints))
 
     def _bound(self, adjoint: Grid, known: Sequence[Variable] = ()) -> None:
         """Adjoints of what is zero can be of any size: they matter to nobody, and must not become infinite."""
@@ -277,13 +233,11 @@ class Outside(Pass):
             positions = self.tables.num_positions[name]
             if positions == 0:
                 continue
-            block = self.tables.block(sizes)
-            for side in self.tables.sides[name]:
-                with code.loop("x", 0, N + 1 if positions == 2 else 1) as x:
-                    low: Expression = x if side == "row" else value(0)
-                    high = x + 1 if side == "column" else N + 1
-                    with code.loop("y", (x * PITCH + low) * block, (x * PITCH + high) * block) as y:
-                        numbers.put_adjoint(Name(f"adjoint.{name}.{side}", "int") + y, numbers.zero)
+            block, rows = self.tables.block(sizes), N + 1 if positions == 2 else 1
+            with code.loop("x", 0, rows) as x:
+                end = (x * PITCH + N + 1) * block
+                with code.loop("y", x * (PITCH + 1) * block, end) as y:
+                    numbers.put_adjoint(Name(f"adjoint.{name}", "int") + y, numbers.zero)
         for w in self._late_weights:
             with self.tables.elements(self.code, w) as element:
                 numbers.put(Name(f"d{w.name}", "int") + element, numbers.zero)

@@ -71,36 +71,9 @@ class Plan:
         terms = [term for s in self.steps if isinstance(s, PlannedHead) for term in s.terms]
         return [s for s in self.sums if any(x is s and factors for factors, x in terms)]
 
-    @property
-    def in_pairs(self) -> bool:
-        """Whether two columns can be filled in one loop: if their ranges differ by one k at the end, and no item of the
-        second column's range may be the cell of the first.
-        """
-        (low,), (high,) = self.range.low, self.range.high
-        in_order = low.name == "i" and high.name == "j"
-        return not self.sums or (in_order and not any(self._may_be_before(f) for x in self.sums for f in x.core))
-
-    def _may_be_before(self, f: Ref) -> bool:
-        """Whether a factor may be the cell (i, j - 1)."""
-        if not f.is_item:
-            return False
-        a, b = f.positions
-        above = {"i": a.offset, "k": a.offset + self.range.low[0].offset}.get(a.name, 0)
-        return above <= 0 and (b.name == "" or (b.name == "j" and b.offset == -1))
-
-    def core_at_end(self, x: CellSum) -> tuple[Ref, ...]:
-        """The factors of a sum at the last k of the range, which the column before has not."""
-        return tuple(renamed(f, {"k": self.range.high[0]}) for f in x.core)
-
 
 def plan_of(cells: Cells, cell: CellClass) -> Plan | None:
-    """A plan for spans; None if their items have symbols, or their sums have no common range.
-
-    Nor have spans one that read points: a point comes after all spans of its column, and a plan does several columns.
-    """
-    items = [f for c in cells.of("span") for h in c.heads for t in h.terms for f in t.rule.items]
-    if any(len(f.positions) < 2 for f in items):
-        return None
+    """A plan for spans; None if their items have symbols, or their sums have no common range."""
     inners = [t.inner for h in cell.heads for t in h.terms if t.inner]
     simple = not any(cells.sizes[h.ref.table] for h in cell.heads)
     simple = simple and not any(t.guard or t.all_symbols for h in cell.heads for t in h.terms)

@@ -24,7 +24,7 @@ import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from ..code.expressions import Expression, Name, greatest, least
@@ -200,11 +200,9 @@ class Sums:
             if loops or summed:
                 for name in names:
                     numbers.set(name, numbers.zero)
-                for each in numbers.rounds():
-                    with self.loops(loops, summed):
-                        terms = replace(self, numbers=each).products(tile, factors, names)
-                        for name, term in zip(names, terms, strict=True):
-                            each.set(name, term)
+                with self.loops(loops, summed):
+                    for name, term in zip(names, self.products(tile, factors, names), strict=True):
+                        numbers.set(name, term)
             else:
                 for name, term in zip(names, self.products(tile, factors), strict=True):
                     numbers.set(name, term)
@@ -218,18 +216,14 @@ class Sums:
 
         self._tiles(free, tiled, rows, body)
 
-    def form(self, sums: Sequence[tuple[str, Sequence[Factor]]], loop: Loop, tile: Sequence[Steps]) -> None:
-        """Several sums over one range in one loop, in the variables ``name.place`` for each place of a tile."""
-        names = {name: [f"{name}.{x}" for x in range(len(tile))] for name, _ in sums}
-        for name in itertools.chain(*names.values()):
+    def form(self, sums: Sequence[tuple[str, Sequence[Factor]]], loop: Loop) -> None:
+        """Several sums over one range in one loop, in variables."""
+        for name, _ in sums:
             self.numbers.set(name, self.numbers.zero)
-        for each in self.numbers.rounds():
-            with self.loops([loop]):
-                known: Known = {}
-                for name, factors in sums:
-                    terms = replace(self, numbers=each).products(tile, factors, names[name], known)
-                    for one, term in zip(names[name], terms, strict=True):
-                        each.set(one, term)
+        with self.loops([loop]):
+            known: Known = {}
+            for name, factors in sums:
+                self.numbers.set(name, *self.products([{}], factors, [name], known))
 
     def add_up(self, factors: Sequence[Factor], name: str) -> None:
         """Add the products for all symbols to a variable."""

@@ -8,8 +8,6 @@ Every number has a tangent. The passes are those of log Z and posteriors, over s
 
 from __future__ import annotations
 
-import functools
-import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -205,8 +203,7 @@ class Tangents(LogCounts):
             for w, region in elements.all_regions(elements.regions):
                 with elements.loops(region, None):
                     place = (elements.place(w, region) + TANGENTS * 2) * self.lanes + lane
-                    factors = elements.products.of(by_axes(region.ref))
-                    code.put(NUMBERS, place, functools.reduce(operator.add, map(self._direction, factors)))
+                    code.put(NUMBERS, place, self._direction(by_axes(region.ref)))
 
     def _direction(self, f: Ref) -> Expression:
         return self.elements.layout.weight(f, f"direction.{f.table}")

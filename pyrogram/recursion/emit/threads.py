@@ -35,7 +35,7 @@ from .layout import Layout
 from .logarithms import log_of_lanes
 from .logs import LOG_Z
 from .numbers import MARKED
-from .tables import Side, Tables
+from .tables import Tables
 from .weights import WeightCells
 
 NUMBERS = Array("numbers", "element")
@@ -47,7 +47,6 @@ class ThreadTables(Tables):
     """The memory of a thread."""
 
     SHARED: ClassVar[Array] = NUMBERS
-    PAIRS: ClassVar[bool] = False
 
     @property
     def is_alone(self) -> bool:
@@ -56,11 +55,6 @@ class ThreadTables(Tables):
 
     def tile(self) -> tuple[int, int]:
         return 4, 4
-
-    def sides_of(self, table: str) -> tuple[Side, ...]:
-        """One for each item, for neighbours in memory are other threads'; two items share a square."""
-        names = [name for name, sizes in self.cells.sizes.items() if self.cells.arity[name] == 2 and not sizes]
-        return ("column",) if table in names[1::2] else ("row",)
 
     def place_numbers(self, code: Code, end: Expression) -> Expression:
         """Numbers are elsewhere."""
