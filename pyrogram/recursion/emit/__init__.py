@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Code for many sentences at a time, one in each SIMD lane, or for one: inside, outside, descents, sweeps.
 
-To be read in this order: :mod:`.numbers` (of any size), :mod:`.plan` (the sums of a cell over one range),
-:mod:`.tables` (where cells and weights lie), :mod:`.sums` (sums of products, and their reverse), :mod:`.inside`,
-:mod:`.outside`; then :mod:`.driver` (sentences in and out).
+To be read in this order: :mod:`.numbers` (of any size), :mod:`.tables` (where cells and weights lie), :mod:`.sums`
+(sums of products, and their reverse), :mod:`.inside`, :mod:`.outside`; then :mod:`.driver` (sentences in and out).
 """

@@ -14,14 +14,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from ..code.expressions import Array, Expression, Name, equal, fill, greatest, least, value
+from ..code.expressions import Array, Expression, Name, equal, fill, least, value
 from ..code.statements import Code
 from ..rules.cells import Loop
 from ..rules.language import Constant, Ref, Variable, Word
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
 from .gauge import with_gauge
-from .grids import place
+from .grids import first_of, last_of
 from .layout import Layout
 from .regions import Region, by_axes, regions_of
 from .tables import Tables
@@ -119,7 +119,7 @@ class Elements:
             self.code.set("at.n", n)
         with ExitStack() as stack:
             for loop in region.loops:
-                stack.enter_context(self.code.loop(f"at.{loop.name}", self._low(loop), self._high(loop) + 1))
+                stack.enter_context(self.code.loop(f"at.{loop.name}", first_of(loop), last_of(loop) + 1))
             for x in region.ref.symbols:
                 if isinstance(x, Variable):
                     stack.enter_context(self.code.loop(f"sym.{x.name}", 0, self.layout.size(x.size), step(x)))
@@ -224,14 +224,5 @@ class Elements:
     def _holds(self, loops: Iterable[Loop]) -> Expression:
         """Whether the axes at hand are within loops."""
         pairs = [(Name(f"at.{loop.name}", "int"), loop) for loop in loops]
-        tests = [test for x, loop in pairs for test in (x >= self._low(loop), x <= self._high(loop))]
+        tests = [test for x, loop in pairs for test in (x >= first_of(loop), x <= last_of(loop))]
         return functools.reduce(lambda a, b: a & b, tests, value(True))
-
-    def _low(self, loop: Loop) -> Expression:
-        return functools.reduce(greatest, map(place, loop.low))
-
-    def _high(self, loop: Loop) -> Expression:
-        last = functools.reduce(least, map(place, loop.high))
-        if all(not x.name for x in loop.high):  # a position that shorter sentences do not have
-            last = least(last, Name("at.n", "int"))
-        return last

@@ -8,7 +8,8 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..code.expressions import Array, Expression, Name, fill, value, within
+from ..code.expressions import Array, Expression, Name, fill, greatest, least, value, within
+from ..rules.cells import Loop
 from ..rules.language import Constant, Entry, Place, Position, Symbol, Variable
 from .numbers import Number
 from .weights import MEMORY, PITCH
@@ -100,12 +101,10 @@ class Target:
     """Where the adjoints of a factor are added up.
 
     :param factors: the numbers of the other factors.
-    :param weight: whose posterior takes the place of a sum.
     """
 
     grid: Grid
     factors: tuple[int, ...]
-    weight: Grid | None = None
 
 
 Factor = Grid | Held
@@ -116,6 +115,19 @@ Known = dict[Key, Number]  # values that have been loaded
 def place(x: Position, steps: Mapping[str, int] = NO_STEPS) -> Expression:
     """A position as a number."""
     return Name(f"at.{x.name}", "int") + (x.offset + steps.get(f"at.{x.name}", 0)) if x.name else value(x.offset)
+
+
+def first_of(loop: Loop) -> Expression:
+    """The first position of a loop."""
+    return functools.reduce(greatest, map(place, loop.low))
+
+
+def last_of(loop: Loop) -> Expression:
+    """The last position of a loop."""
+    last = functools.reduce(least, map(place, loop.high))
+    if all(not x.name for x in loop.high):  # a position that shorter sentences do not have
+        last = least(last, Name("at.n", "int"))
+    return last
 
 
 def _steps_of(x: Symbol, steps: Mapping[str, int]) -> int:

@@ -12,11 +12,8 @@ from ..code.statements import Code
 from ..rules.cells import CellClass, Head, Term, symbols_in
 from ..rules.language import Ref, Variable
 from ..rules.lowering import items_here
-from .grids import Factor, Grid, Held, Known
+from .grids import Factor, Grid
 from .instances import the_cell
-from .limits import ITEM
-from .numbers import Number
-from .plan import CellSum, Plan
 from .sums import Sums
 from .tables import Tables
 from .weights import MEMORY
@@ -38,7 +35,6 @@ class Pass:
         self.rest = next((c for c in spans if c.width is None), None)
         self.points, self.goal = self.cells.of("point"), self.cells.of("goal")
         self.first = self.cells.first
-        self.plan = tables.plan
 
     def factors(self, refs: Sequence[Ref]) -> list[Factor]:
         """Items and weights."""
@@ -102,34 +98,11 @@ class Inside(Pass):
                     self._cell(c)
             if self.rest is not None:
                 with code.loop("at.i", j - self.rest.least, self.first - 1, -1):
-                    self._cell(self.rest) if self.plan is None else self._planned_cell(self.plan)
+                    self._cell(self.rest)
             for c in self.points:
                 with the_cell(code, c, self.first):
                     self._cell(c)
         self._close()
-
-    def _planned_cell(self, plan: Plan) -> None:
-        """A cell by its plan: the common range of its sums, then their ends and what they are factors of."""
-        numbers, known = self.sums.numbers, Known()
-        if plan.sums:
-            self.sums.form([(f"S{x.number}", self.factors(x.core)) for x in plan.sums], plan.range)
-        for step in plan.steps:
-            if isinstance(step, CellSum):
-                name = f"S{step.number}"
-                for end in step.ends:
-                    numbers.set(name, *self.sums.products([{}], self.factors(end), [name], known))
-                if any(step is x for x in plan.kept):
-                    numbers.put(self.tables.kept(step).index({}), numbers.get(name))
-                continue
-            total: list[Number] = []
-            for refs, x in step.terms:
-                factors = [*self.factors(refs), *([] if x is None else [Held(f"S{x.number}")])]
-                total = self.sums.products([{}], factors, total, known)
-            item, grid = numbers.let(total[0] if total else numbers.zero), self.tables.item(step.ref)
-            numbers.put(grid.index({}), item)
-            known[grid.key({})] = item
-            if self.in_range:
-                ITEM.include(self.code, numbers.value(item))
 
     # ------------------------------------------------------------------ cells
 

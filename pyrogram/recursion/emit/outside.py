@@ -9,16 +9,16 @@ cells of a column, or over all points, with the cells innermost, so that each co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ..code.expressions import Name, fill
 from ..rules.cells import CellClass, Head, Loop, Term
 from ..rules.language import Position, Ref, Variable
-from .grids import Factor, Grid, Held, Known, Target
+from .grids import Factor, Grid, Held, Target
 from .inside import N, Pass
 from .instances import the_cell
-from .plan import CellSum, Plan
-from .weights import PITCH, WeightCells, weight_cells
+from .regions import by_axes, regions_of
+from .weights import PITCH, weight_cells
 
 GOAL = Held("goal.adjoint", adjoint=True)
 
@@ -29,6 +29,7 @@ class Outside(Pass):
     def run(self) -> None:
         """Posteriors of all weights, after the inside pass."""
         code, numbers = self.code, self.sums.numbers
+        code.set("at.n", N)
         self._clear()
         numbers.set("inverse", numbers.inverse(numbers.let(numbers.z())))  # no NaN from lanes without a sentence
         self._goal()
@@ -38,10 +39,9 @@ class Outside(Pass):
                     self._cell(c)
             if self.rest is not None:
                 with code.loop("at.i", self.first, j + (1 - self.rest.least)):
-                    self._cell(self.rest) if self.plan is None else self._open_planned_cell(self.plan)
-                if self.plan is None:
-                    first, last = Position("", self.first), Position("j", -self.rest.least)
-                    self._count_all(self.rest, Loop("i", (first,), (last,)))
+                    self._cell(self.rest)
+                first, last = Position("", self.first), Position("j", -self.rest.least)
+                self._count_all(self.rest, Loop("i", (first,), (last,)))
             for c in reversed(self.fixed):
                 with the_cell(code, c, self.first):
                     self._cell(c)
@@ -52,43 +52,10 @@ class Outside(Pass):
                 self._count_all(c, Loop("j", (Position("", c.least),), (last,)))
         self._close()
 
-    def _targets(self, refs: Sequence[Ref], others: int = 0) -> list[Target]:
-        """Where the adjoints of factors are added up.
-
-        :param others: how many factors follow that have no adjoints.
-        """
-        targets, count = [], len(refs) + others
-        for x, f in enumerate(refs):
-            if self._is_opened(f):
-                weight = None if f.is_item or weight_cells(f) not in self.tables.unique else self.tables.factor(f)
-                targets.append(Target(self.tables.target(f), tuple(y for y in range(count) if y != x), weight))
-        return targets
-
-    def _open_planned_cell(self, plan: Plan) -> None:
-        """From the adjoints of a cell to those of its sums, and of all factors: those in no common range first."""
-        numbers, sums, known = self.sums.numbers, self.sums, Known()
-        begun: set[int] = set()
-        for step in reversed(plan.steps):
-            if isinstance(step, CellSum):
-                adjoint = numbers.get(f"A{step.number}")
-                for refs in reversed(step.ends):
-                    sums.spread([{}], [([adjoint], self.factors(refs), self._targets(refs))], known)
-                continue
-            numbers.set("g", numbers.bounded(sums.total(self.tables.item(step.ref, adjoint=True), {})))
-            g = Held("g", adjoint=True)
-            for refs, x in reversed(step.terms):
-                outer = self.factors(refs)
-                if x is not None:
-                    name = f"A{x.number}"
-                    numbers.set(name, *sums.products([{}], [*outer, g], [name] if x.number in begun else [], known))
-                    begun.add(x.number)
-                values = [*outer, *([self.tables.kept(x)] if x is not None and outer else [])]
-                targets = self._targets(refs, len(values) - len(outer))
-                sums.spread([{}], [([numbers.get("g")], values, targets)], known)
-        products = [([numbers.get(f"A{x.number}")], self.factors(x.core), self._targets(x.core)) for x in plan.sums]
-        if products:
-            with sums.loops([plan.range]):
-                sums.spread([{}], products, {})
+    def _targets(self, refs: Sequence[Ref]) -> list[Target]:
+        """Where the adjoints of factors are added up."""
+        places = [(x, self.tables.target(f)) for x, f in enumerate(refs) if self._is_opened(f)]
+        return [Target(grid, tuple(y for y in range(len(refs)) if y != x)) for x, grid in places]
 
     def _goal(self) -> None:
         numbers, adjoint = self.sums.numbers, GOAL
@@ -221,10 +188,15 @@ class Outside(Pass):
 
     # ------------------------------------------------------------------ posteriors
 
-    @property
-    def _late_weights(self) -> list[WeightCells]:
-        """Weights whose posteriors are sums."""
-        return [w for w in self.tables.weights if self.tables.is_counted(w) and w not in self.tables.unique]
+    def _counted(self) -> Iterator[Ref]:
+        """Weights whose posteriors are wanted, in loops over the positions that rules speak of."""
+        for w in filter(self.tables.is_counted, self.tables.weights):
+            if self.tables.is_plain(w):
+                yield self.tables.plain(w)
+                continue
+            for region in regions_of(self.cells, w):
+                with self.sums.loops(region.loops):
+                    yield by_axes(region.ref)
 
     def _clear(self) -> None:
         """Zero for all adjoints of items, and for all counts."""
@@ -238,18 +210,10 @@ class Outside(Pass):
                 end = (x * PITCH + N + 1) * block
                 with code.loop("y", x * (PITCH + 1) * block, end) as y:
                     numbers.put_adjoint(Name(f"adjoint.{name}", "int") + y, numbers.zero)
-        for w in self._late_weights:
-            with self.tables.elements(self.code, w) as element:
-                numbers.put(Name(f"d{w.name}", "int") + element, numbers.zero)
+        for ref in self._counted():
+            self.sums.clear(self.tables.weight(ref, posterior=True))
 
     def _close(self) -> None:
         """Posteriors from sums that lack the weight."""
-        numbers = self.sums.numbers
-        for w in self._late_weights:
-            if self.tables.is_plain(w):
-                weight, count = (self.tables.weight(self.tables.plain(w), posterior) for posterior in (False, True))
-                self.sums.multiply_all(weight, count)
-                continue
-            with self.tables.elements(self.code, w) as element:
-                number = numbers.let(numbers.load(Name(w.name, "int") + element))
-                self.sums.multiply(number, Name(f"d{w.name}", "int") + element)
+        for ref in self._counted():
+            self.sums.multiply_all(self.tables.weight(ref), self.tables.weight(ref, posterior=True))

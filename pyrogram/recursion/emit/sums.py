@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Sums of products, several at once in registers: a tile of symbols, or the sums of a plan.
+"""Sums of products, several at once in registers: a tile of symbols.
 
 Before, for the states of a chain:
 
@@ -20,18 +20,31 @@ the rows of lists, which are gone through to the last one.
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..code.expressions import Expression, Name, greatest, least
+from ..code.expressions import Expression, Name
 from ..code.statements import Code
 from ..rules.cells import Loop
 from ..rules.language import Bound, Position, Size, Variable
-from .grids import TILE, Factor, Grid, Held, Key, Known, Steps, Target, meets_items, place, variables_of
+from .grids import (
+    TILE,
+    Factor,
+    Grid,
+    Held,
+    Key,
+    Known,
+    Steps,
+    Target,
+    first_of,
+    last_of,
+    meets_items,
+    place,
+    variables_of,
+)
 from .layout import Layout
 from .limits import ITEM, Extremes
 from .numbers import Number, Numbers, any_of
@@ -97,9 +110,7 @@ class Sums:
         """Loops over positions and then over symbols."""
         with ExitStack() as stack:
             for loop in loops:
-                low = functools.reduce(greatest, map(place, loop.low))
-                high = functools.reduce(least, map(place, loop.high))
-                stack.enter_context(self.code.loop(f"at.{loop.name}", low, high + 1))
+                stack.enter_context(self.code.loop(f"at.{loop.name}", first_of(loop), last_of(loop) + 1))
             for v in symbols:
                 stack.enter_context(self.code.loop(f"sym.{v.name}", 0, self.layout.size(v.size), self.step(v)))
             yield
@@ -216,15 +227,6 @@ class Sums:
 
         self._tiles(free, tiled, rows, body)
 
-    def form(self, sums: Sequence[tuple[str, Sequence[Factor]]], loop: Loop) -> None:
-        """Several sums over one range in one loop, in variables."""
-        for name, _ in sums:
-            self.numbers.set(name, self.numbers.zero)
-        with self.loops([loop]):
-            known: Known = {}
-            for name, factors in sums:
-                self.numbers.set(name, *self.products([{}], factors, [name], known))
-
     def add_up(self, factors: Sequence[Factor], name: str) -> None:
         """Add the products for all symbols to a variable."""
         with self.loops((), variables_of(factors)):
@@ -250,38 +252,28 @@ class Sums:
         def body(tile: list[Steps]) -> None:
             adjoints = [self.numbers.let(self.value(adjoint, steps)) for steps in tile]
             with self.loops(loops, summed):
-                self.spread(tile, [(adjoints, factors, targets)], {})
+                self._spread(tile, adjoints, factors, targets)
 
         self._tiles(free, tiled, rows, body)
 
-    def spread(
-        self,
-        tile: Sequence[Steps],
-        products: Sequence[tuple[Sequence[Number], Sequence[Factor], Sequence[Target]]],
-        known: Known,
+    def _spread(
+        self, tile: Sequence[Steps], adjoints: Sequence[Number], factors: Sequence[Factor], targets: Sequence[Target]
     ) -> None:
         """``target += adjoint * factors``, for every place of a tile and each target.
 
-        :param products: adjoints, by place; factors; targets.
-        :param known: values, which no adjoint is among: they are loaded before posteriors take their places.
+        :param adjoints: by place.
         """
+        known: Known = {}
         by_cell: dict[Key, tuple[Target, list[tuple[Steps, list[Factor], Number]]]] = {}
-        for adjoints, factors, targets in products:
-            for target in targets:
-                others = [factors[f] for f in target.factors]
-                for steps, adjoint in zip(tile, adjoints, strict=True):
-                    for f in [*others, *([] if target.weight is None else [target.weight])]:
-                        self.loaded(f, steps, known)
-                    _, terms = by_cell.setdefault(target.grid.key(steps), (target, []))
-                    terms.append((steps, others, adjoint))
+        for target in targets:
+            others = [factors[f] for f in target.factors]
+            for steps, adjoint in zip(tile, adjoints, strict=True):
+                for f in others:  # before the first target is written
+                    self.loaded(f, steps, known)
+                _, terms = by_cell.setdefault(target.grid.key(steps), (target, []))
+                terms.append((steps, others, adjoint))
         for target, terms in by_cell.values():
             here = terms[0][0]
-            if target.weight is not None:
-                ((steps, others, adjoint),) = terms
-                (count,) = self.products([steps], others, known=known, last=adjoint)
-                weight = self.loaded(target.weight, steps, known)
-                self.numbers.put_posterior(target.grid.index(here), weight, count)
-                continue
             total = self.total(target.grid, here)
             for steps, others, adjoint in terms:
                 (total,) = self.products([steps], others, [total], known, last=adjoint)
@@ -334,13 +326,10 @@ class Sums:
 
     def multiply_all(self, weight: Grid, count: Grid) -> None:
         """Sums that lack their weight become posteriors, for all symbols of a table."""
+        numbers = self.numbers
         with self.loops((), count.variables):
-            self.multiply(self.numbers.let(self.value(weight, {})), count.index({}))
-
-    def multiply(self, weight: Number, place: Expression) -> None:
-        """A sum that lacks its weight becomes a posterior."""
-        numbers, place = self.numbers, self.code.let(place)
-        numbers.put_posterior(place, weight, numbers.load(place))
+            weight_here, place = numbers.let(self.value(weight, {})), self.code.let(count.index({}))
+            numbers.put_posterior(place, weight_here, numbers.load(place))
 
     # ------------------------------------------------------------------ ranges
 

@@ -10,22 +10,18 @@ no position, it is numbers, not lanes.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from ..code.expressions import Array, Expression, Name, value
 from ..code.registers import tile_of_sums
 from ..code.statements import Code
-from ..rules.bounds import Bounds
-from ..rules.cells import CellClass, Cells, I, Inner, J, Term
+from ..rules.cells import CellClass, Cells, Inner, Term
 from ..rules.language import Constant, Entry, Position, Ref, Size, Symbol, Variable
 from .grids import TILE, Grid
 from .layout import Layout
 from .numbers import LogNumbers, Numbers
-from .plan import CellSum, plan_of
-from .regions import axis_bounds
 from .sums import Sums
 from .vectors import VectorSums
 from .weights import GAUGE, NUMBERS, PITCH, TURNED, WeightCells, axes, scratch_of, weight_cells
@@ -63,37 +59,10 @@ class Tables:
         self.weights: list[WeightCells] = list(weights)
         self.numbers = [w for w in self.weights if self.is_number(w)]
         self.in_lanes = [w for w in self.weights if not self.is_number(w)]
-        rest = next((c for c in self.cells.of("span") if c.width is None), None)
-        has_plain = any(map(self.is_plain, self.weights))
-        self.plan = None if rest is None or has_plain else plan_of(self.cells, rest)
-        """Of all spans, if their sums can be formed together."""
-        planned = [] if rest is None or self.plan is None else [id(t) for h in rest.heads for t in h.terms]
-        alone = [t for t in terms if t.inner is not None and id(t) not in planned]
-        self.nodes = {id(t): Node(x, t.inner) for x, t in enumerate(alone) if t.inner is not None}
+        inners = [(id(t), t.inner) for t in terms if t.inner is not None]
+        self.nodes = {term: Node(x, inner) for x, (term, inner) in enumerate(inners)}
         self.num_positions = {name: self._num_positions(name) for name in self.cells.sizes}
         """Of an item's cells: 1 of spans of one width, whose ends say where they begin."""
-        self.unique = set(filter(self._is_unique, self.in_lanes))
-        """Weights each element of which stands in one place of one cell of the plan: their posteriors are not sums, and
-        take their place."""
-
-    def _is_unique(self, w: WeightCells) -> bool:
-        """See :attr:`unique`; of one table."""
-        seen: list[Bounds] = []
-        for cell, _, term in self.cells.terms:
-            for f in (f for f in term.all_factors if not f.is_item and weight_cells(f) == w):
-                is_outer = f in term.factors
-                loops = () if is_outer else term.loops
-                names = {*(x.name for x in cell.positions), *(x.name for x in loops)}
-                planned = self.plan is not None and cell.kind == "span" and cell.width is None
-                if not planned or not self.is_counted(w) or not names <= {x.name for x in axes(f)}:
-                    return False
-                # A factor of a sum is evaluated wherever its cells are, and be the sum empty.
-                limits = cell.limits(self.cells.first) if is_outer else None
-                bounds = axis_bounds(self.cells, term, f, limits).of_any_length()
-                if any(bounds.meets(other) for other in seen):
-                    return False
-                seen.append(bounds)
-        return True
 
     def _num_positions(self, table: str) -> int:
         """See :attr:`num_positions`."""
@@ -143,18 +112,12 @@ class Tables:
             for prefix in ("", "d"):
                 code.set(f"{prefix}node.{node.number}", total)
                 total = code.set("total", total + self._cells([x.size for x in node.inner.free], 1))
-        for x in self.plan.kept if self.plan is not None else ():
-            code.set(f"kept.{x.number}", total)
-            total = code.set("total", total + PITCH * PITCH)
         code.set("weights.begin", total)
         for w in self.in_lanes:
             total = self._place_weight(code, "", w, total)
         code.set("weights.end", total)
-        for w in self.weights:
-            if w in self.unique:
-                code.set(f"d{w.name}", Name(w.name, "int"))
-            elif self.is_counted(w):
-                total = self._place_weight(code, "d", w, total)
+        for w in filter(self.is_counted, self.weights):
+            total = self._place_weight(code, "d", w, total)
         scratch = [x.name for table in dict.fromkeys(w.table for w in self.weights) for x in scratch_of(table)]
         for name in ("ends", *scratch):
             code.set(name, total)
@@ -251,27 +214,6 @@ class Tables:
         start = Name(f"{'d' if adjoint else ''}node.{node.number}", "int")
         items = sum(f.is_item for f in node.inner.factors)
         return self._grid(start, cell.positions[:1], node.inner.free, sizes, adjoint=adjoint, items=items)
-
-    def kept(self, x: CellSum) -> Grid:
-        """Where the inside pass leaves a sum of a plan for the outside pass."""
-        return self._grid(Name(f"kept.{x.number}", "int"), (I, J), (), (), items=sum(f.is_item for f in x.core))
-
-    @contextmanager
-    def elements(self, code: Code, w: WeightCells) -> Iterator[Expression]:
-        """Loops over the cells of a table of weights within a sentence."""
-        block, n = self.block(self.sizes(w)), Name("n", "int")
-
-        @contextmanager
-        def nest(depth: int, index: Expression) -> Iterator[Expression]:
-            if depth == 0:
-                with code.loop("element", index * block, (index + 1) * block) as x:
-                    yield x
-                return
-            with code.loop(f"axis.{depth}", 0, n + 1) as x, nest(depth - 1, index * PITCH + x) as cell:
-                yield cell
-
-        with nest(w.num_axes, value(0)) as cell:
-            yield cell
 
     def plain(self, w: WeightCells) -> Ref:
         """A weight without positions, at variables for all of its symbols but constants."""

@@ -39,7 +39,7 @@ LONG = 128  # words from which on a sentence may be done alone
 FLOAT32_BLOCKS = 64  # whose counts are added up in float32; their sums are added up in float64
 WORTH = 6e5  # operations with symbols from which on a sentence may be done alone: fewer do not pay for the compiler
 LARGE = 2**24  # bytes of a chart of a block, far more than the caches have
-KEPT = 2**22  # bytes of memory that a thread keeps for its next call
+KEPT = 2**24  # bytes of memory that a thread keeps for its next call
 
 BLOCKS: dict[str, type[driver.Blocks]] = {
     "lanes": driver.LogCounts,
