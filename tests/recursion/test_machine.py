@@ -214,7 +214,6 @@ def test_arrays_of_every_kind_of_elements(dtype: str) -> None:
     arrays = dict(
         int=np.array([2**40, -3]),
         int32=np.array([-(2**31), 5], np.int32),
-        byte=np.array([255, 7], np.uint8),
         real=np.array([0.1, -2.0]),
         element=np.array([0.1, -2.0], dtype),
     )
