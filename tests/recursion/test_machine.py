@@ -185,6 +185,7 @@ def test_operations_on_integers() -> None:
         (7 - b, 7 - y),
         (a + 0, x),
         (0 + a, x),
+        (5 + a, 5 + x),
         (a * 1, x),
         (least(a, b), y),
         (greatest(a, b), x),

@@ -86,15 +86,9 @@ def assembly(
     :param complete: whether what is apart is at hand; see :class:`.Attempt`.
     """
     doubles = Module("float64", 1)
-    module = _KernelModule(
-        dtype,
-        1,
-        pointer="ptr addrspace(1)" if target == "gpu" else "ptr",  # to the device's memory
-        attributes="alwaysinline",  # into the entry, however long it is
-        target=target,
-        complete=complete,
-        helpers=frozenset(f.name for f in helpers),
-    )
+    module = _KernelModule(dtype, 1, target=target, complete=complete, helpers=frozenset(f.name for f in helpers))
+    module.pointer = "ptr addrspace(1)" if target == "gpu" else "ptr"  # to the device's memory
+    module.attributes = "alwaysinline"  # into the entry, however long it is
     bodies = [doubles.body(f) for f in helpers] + [text for k in kernels for text in module.kernel(k)]
     declared = doubles.declared | module.declared | set(_REGISTERS if target == "gpu" else ())
     return "\n".join([*bodies, *sorted(declared)]) + "\n"
