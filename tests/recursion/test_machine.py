@@ -365,6 +365,20 @@ def test_turns_are_taken_once() -> None:
     assert shared["turns"][0] == 20003
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_what_threads_add_at_the_same_time_is_all_there(dtype: str) -> None:
+    code, total = Code(), Array("total", "element")
+    with code.loop("x", 0, 20000) as x:
+        code.add_atomically(total, 1, real(x % 2))
+    f, found = compiled([Function("f", [total], code.body)], dtype), np.zeros(3, dtype)
+    threads = [threading.Thread(target=f, args=("f", {"total": found})) for _ in range(3)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert found.tolist() == [0.0, 30000.0, 0.0]
+
+
 def splitmix64(state: int) -> tuple[int, int]:
     state = (state + 0x9E3779B97F4A7C15) % 2**64
     z = state
