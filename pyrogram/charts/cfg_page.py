@@ -13,8 +13,8 @@ or begins, with the word: ``XXT_word[j - 1, j, A, B]`` are the rules XXT, given 
 from functools import cache
 from typing import Any, NamedTuple
 
-from pyrogram.recursion.rules.bonus import with_bonus
 from pyrogram.recursion.rules.pages import recursion
+from pyrogram.recursion.rules.rewrites import with_bonus
 from pyrogram.recursion.run.on_tensors import TensorProgram
 
 SIZES = {"X": "N", "T": "P"}  # how many symbols there are of a kind

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pyrogram.blocks import Block
 from pyrogram.event_map import num_events
-from pyrogram.recursion.rules.components import COMPONENTS, SHARE, with_components
+from pyrogram.recursion.rules.rewrites import COMPONENTS, SHARE, with_components
 from pyrogram.recursion.run.program import Program
 from pyrogram.sentences import Known, Sentences, Structure
 

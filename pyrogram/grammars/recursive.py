@@ -21,10 +21,9 @@ from pyrogram.event_map import EventMap, first_events, num_events
 from pyrogram.grammar import Block, Grammar, TooLong, Weights, checked_inputs, is_cut
 from pyrogram.operators import constant
 from pyrogram.printable import plural
-from pyrogram.recursion.rules.bonus import bonus_name
 from pyrogram.recursion.rules.lowering import lower
-from pyrogram.recursion.rules.placed import placed
 from pyrogram.recursion.rules.recursions import Recursion
+from pyrogram.recursion.rules.rewrites import at_symbols, bonus_name
 from pyrogram.recursion.rules.traces import Traces
 from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram, factors_of, fits_compiled
 from pyrogram.recursion.run.sweep_engine import SentenceTable
@@ -116,7 +115,7 @@ class RecursiveGrammar(Grammar):
         self._blocks = dict(blocks)
         self.recursion = recursion
         """The rules."""
-        rules, places = placed(recursion)
+        rules, places = at_symbols(recursion)
         self._sums = Sums(rules, fitted, places)
         self._sample = sample
         self._starts = first_events(blocks)
@@ -326,18 +325,18 @@ class RecursiveGrammar(Grammar):
 
     def _plan(self, sentences: Sentences) -> Plan | None:
         """What sweeps over sentences are compiled for; None, if they are not."""
-        fitted, words = self._sums.fitted, sentences.words
+        fitted = self._sums.fitted
         factors = numbers_of(sentences, dict)
         program = self._sums.with_factors([*(factors or {})])
         plain = all(type(block) is Block for block in self.blocks.values())
         if factors is None or not plain or not program.program.in_many:
             return None
         tables = {bonus_name(name): table for name, table in factors.items()}
-        for place in self._sums.places:
-            scores = factors_of(place.scores(words, fitted.sizes, torch.float64))
-            if scores is None:
+        for name, scores in self._sums.scores_of_words(sentences.words, torch.float64).items():
+            numbers = factors_of(scores)
+            if numbers is None:
                 return None
-            tables[place.name] = SentenceTable.of(scores)
+            tables[name] = SentenceTable.of(numbers)
         return Plan(
             *(self.structure, sentences, program.program, fitted.sizes, self.events, fitted.lists),
             given=tables,

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from pyrogram.charts.checks import lengths_of_checked
 from pyrogram.recursion.emit.layout import WeightTable
-from pyrogram.recursion.rules.bonus import bonus_name, with_bonus
-from pyrogram.recursion.rules.placed import WordWeight
+from pyrogram.recursion.rules.language import Size
 from pyrogram.recursion.rules.recursions import Recursion
+from pyrogram.recursion.rules.rewrites import bonus_name, with_bonus
 from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram, tensor_program
 
 from .recursive_sizes import Fitted
@@ -25,13 +25,13 @@ from .recursive_sizes import Fitted
 class Sums:
     """A recursion that fits the blocks of a grammar.
 
-    :param recursion: without words for symbols of items, see :func:`.placed`.
-    :param places: the weights in their place.
+    :param recursion: without words for symbols of items, see :func:`.at_symbols`.
+    :param places: the weights in their place, with the sizes of their symbols.
     """
 
     recursion: Recursion
     fitted: Fitted
-    places: tuple[WordWeight, ...]
+    places: Mapping[str, Size]
 
     def __getstate__(self) -> dict[str, object]:
         # Programs are made again where they are wanted.
@@ -67,10 +67,16 @@ class Sums:
         inputs = TensorInputs(
             log_weights, lengths_of_checked(words), rows, self.fitted.sizes, self.fitted.lists, checked=True
         )
-        if not self.places:
-            return inputs
-        scores = {place.name: place.scores(words, self.fitted.sizes, inputs.dtype) for place in self.places}
-        return replace(inputs, weights={**log_weights, **scores})
+        scores = self.scores_of_words(words, inputs.dtype)
+        return replace(inputs, weights={**log_weights, **scores}) if scores else inputs
+
+    def scores_of_words(self, words: Tensor, dtype: torch.dtype) -> dict[str, Tensor]:
+        """Logarithms of :attr:`places`, ``(B, n + 1, size)``, for words ``(B, n)``."""
+        at, scores = torch.nn.functional.pad(words, (1, 0))[..., None], {}
+        for name, size in self.places.items():
+            symbols = torch.arange(self._size(size), device=words.device)
+            scores[name] = torch.where(at == symbols, 0.0, -torch.inf).to(dtype)
+        return scores
 
     def evident(
         self, inputs: TensorInputs, evidence: Mapping[str, Tensor], batch: torch.Size
@@ -131,4 +137,7 @@ class Sums:
         return {w.name: torch.Size([n + 1] * w.num_positions + [*self._sizes(w)]) for w in program.program.tables}
 
     def _sizes(self, table: WeightTable) -> tuple[int, ...]:
-        return tuple(s if isinstance(s, int) else self.fitted.sizes[s] for s in table.sizes)
+        return tuple(map(self._size, table.sizes))
+
+    def _size(self, size: Size) -> int:
+        return size if isinstance(size, int) else self.fitted.sizes[size]

@@ -83,6 +83,23 @@ def _derivative(chart: Chart, key: Any, step: float = 1e-6) -> float:
     return (found[1] - found[0]) / (2 * step)
 
 
+def test_items_stand_in_an_order_of_filling() -> None:
+    """Each after those that it is made of, short spans first and from left to right."""
+
+    @recursion
+    def any_span(p: Any) -> None:
+        i, j = p.positions("i j")
+        X, Y, Z = p.items("X Y Z")
+        w = p.weights("w")
+        Y[i, j] += X[i, j]
+        X[i, j] += w[i, j] * (i <= j)
+        Z[()] += Y[1, p.n]
+
+    spans = [(1, 1), (2, 2), (3, 3), (1, 2), (2, 3), (1, 3)]
+    expected = [(name, at) for at in spans for name in "XY"]
+    assert [*Chart(any_span(), {"w": np.ones((4, 4))}, 3).instances] == [*expected, ("Z", ())]
+
+
 def test_marginals_of_dependency_trees() -> None:
     """IR[i, j] is in a tree that has the arc from i to j: by all trees of four words."""
     torch.manual_seed(0)

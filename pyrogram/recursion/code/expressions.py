@@ -18,92 +18,49 @@ W, the element type and that of weights, float32 or float64, are chosen when a f
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 Type = Literal["int", "real", "bool", "lanes", "mask", "vector", "vector_mask", "none"]
-Elements = Literal["int", "int32", "byte", "real", "element", "weight", "lanes", "vector"]
+Elements = Literal["int", "int32", "real", "element", "weight", "lanes", "vector"]
 VECTOR = 8  # numbers of a vector
 
 # What a load gives: a number of the element type, or of that of weights, is widened to a real.
-_LOADED: dict[str, Type] = {
-    "int": "int",
-    "int32": "int",
-    "byte": "int",
-    "real": "real",
-    "element": "real",
-    "weight": "real",
-    "lanes": "lanes",
-    "vector": "vector",
-}
+_LOADED: dict[str, Type] = {"int32": "int", "element": "real", "weight": "real"}
+
+
+def _operator(op: str) -> Callable[[Any, Any], Expression]:
+    return lambda x, y: _arithmetic(op, x, y)
+
+
+def _reflected(op: str) -> Callable[[Any, Any], Expression]:
+    return lambda x, y: _arithmetic(op, y, x)
+
+
+def _comparison(op: str) -> Callable[[Any, Any], Expression]:
+    return lambda x, y: _compare(op, x, y)
 
 
 class Expression:
-    """A value; operators make greater ones."""
+    """A value; operators make greater ones. ``//`` and ``%`` are of integers that are not negative, ``>>`` is of bits:
+    zeros come from the left.
+    """
 
     type: Type
 
-    def __add__(self, other: Any) -> Expression:
-        return _arithmetic("add", self, other)
-
-    def __radd__(self, other: Any) -> Expression:
-        return _arithmetic("add", other, self)
-
-    def __sub__(self, other: Any) -> Expression:
-        return _arithmetic("sub", self, other)
-
-    def __rsub__(self, other: Any) -> Expression:
-        return _arithmetic("sub", other, self)
-
-    def __mul__(self, other: Any) -> Expression:
-        return _arithmetic("mul", self, other)
-
-    def __rmul__(self, other: Any) -> Expression:
-        return _arithmetic("mul", other, self)
-
-    def __truediv__(self, other: Any) -> Expression:
-        return _arithmetic("div", self, other)
-
-    def __rtruediv__(self, other: Any) -> Expression:
-        return _arithmetic("div", other, self)
-
-    def __floordiv__(self, other: Any) -> Expression:
-        """Of integers that are not negative."""
-        return _arithmetic("quotient", self, other)
-
-    def __mod__(self, other: Any) -> Expression:
-        return _arithmetic("remainder", self, other)
-
-    def __xor__(self, other: Any) -> Expression:
-        return _arithmetic("xor", self, other)
-
-    def __lshift__(self, other: Any) -> Expression:
-        return _arithmetic("shl", self, other)
-
-    def __rshift__(self, other: Any) -> Expression:
-        """Of the bits: zeros come from the left."""
-        return _arithmetic("shr", self, other)
-
-    def __lt__(self, other: Any) -> Expression:
-        return _compare("lt", self, other)
-
-    def __le__(self, other: Any) -> Expression:
-        return _compare("le", self, other)
-
-    def __gt__(self, other: Any) -> Expression:
-        return _compare("gt", self, other)
-
-    def __ge__(self, other: Any) -> Expression:
-        return _compare("ge", self, other)
-
-    def __and__(self, other: Any) -> Expression:
-        return Call("and", (self, value(other)), self.type)
-
-    def __or__(self, other: Any) -> Expression:
-        return Call("or", (self, value(other)), self.type)
+    __add__, __radd__ = _operator("+"), _reflected("+")
+    __sub__, __rsub__ = _operator("-"), _reflected("-")
+    __mul__, __rmul__ = _operator("*"), _reflected("*")
+    __truediv__, __rtruediv__ = _operator("/"), _reflected("/")
+    __floordiv__, __mod__ = _operator("//"), _operator("%")
+    __xor__, __lshift__, __rshift__ = _operator("^"), _operator("<<"), _operator(">>")
+    __and__, __or__ = _operator("&"), _operator("|")
+    __lt__, __le__, __gt__, __ge__ = _comparison("<"), _comparison("<="), _comparison(">"), _comparison(">=")
 
     def __neg__(self) -> Expression:
-        return _arithmetic("sub", 0 if self.type == "int" else 0.0, self)
+        return 0 - self
 
     def __bool__(self) -> bool:
         raise TypeError(f"{self} has no truth value before it is compiled")
@@ -133,7 +90,7 @@ class Name(Expression):
 
 @dataclass(frozen=True)
 class Call(Expression):
-    """An operation; :mod:`.llvm` has the table of all."""
+    """An operation, by its sign or its name; :mod:`.llvm` has the table of all."""
 
     op: str
     args: tuple[Expression, ...]
@@ -142,9 +99,8 @@ class Call(Expression):
     def __str__(self) -> str:
         if self.op == "within":
             return str(self.args[0])
-        sign = _SIGNS.get(self.op)
-        if sign and len(self.args) == 2:
-            return f"({self.args[0]} {sign} {self.args[1]})"
+        if not self.op.isidentifier():
+            return f"({self.args[0]} {self.op} {self.args[1]})"
         return f"{self.op}({', '.join(map(str, self.args))})"
 
 
@@ -157,7 +113,7 @@ class Element(Expression):
 
     @property
     def type(self) -> Type:  # type: ignore[override]
-        return _LOADED[self.array.elements]
+        return _LOADED.get(self.array.elements, self.array.elements)  # type: ignore[arg-type]
 
     def __str__(self) -> str:
         return f"{self.array.name}[{self.index}]"
@@ -220,12 +176,12 @@ def select(test: Expression, a: Any, b: Any) -> Expression:
 
 def equal(a: Any, b: Any) -> Expression:
     """Whether two numbers are equal."""
-    return _compare("eq", a, b)
+    return _compare("==", a, b)
 
 
 def negated(test: Expression) -> Expression:
     """Whether a test does not hold."""
-    return Call("not", (test,), "bool")
+    return test ^ True
 
 
 def least(a: Any, b: Any) -> Expression:
@@ -276,7 +232,7 @@ def any_lane(x: Expression) -> Expression:
 
 def rounded(x: Expression) -> Expression:
     """To whole numbers, half to even."""
-    return Call("rounded", (x,), x.type)
+    return Call("rint", (x,), x.type)
 
 
 def power_of_two(x: Expression) -> Expression:
@@ -304,38 +260,18 @@ def take(turns: Array) -> Expression:
     return Call("take", (Element(turns, value(0)),), "int")
 
 
-_SIGNS = {
-    "add": "+",
-    "sub": "-",
-    "mul": "*",
-    "div": "/",
-    "quotient": "//",
-    "remainder": "%",
-    "lt": "<",
-    "le": "<=",
-    "gt": ">",
-    "ge": ">=",
-    "eq": "==",
-    "xor": "^",
-    "shl": "<<",
-    "shr": ">>",
-    "and": "and",
-    "or": "or",
-}
+_FOLDED: dict[str, Callable[[Any, Any], Any]] = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 
 
 def _arithmetic(op: str, x: Any, y: Any) -> Expression:
     a, b = _alike(value(x), value(y))
-    if isinstance(a, Number) and isinstance(b, Number) and a.type == "int" and op in ("add", "sub", "mul"):
-        m, n = int(a.number), int(b.number)
-        return Number({"add": m + n, "sub": m - n, "mul": m * n}[op], "int")
     if a.type == "int":  # keeps what is printed readable; LLVM would find it, too
-        if op in ("add", "sub") and isinstance(b, Number) and b.number == 0:
+        if isinstance(a, Number) and isinstance(b, Number) and op in _FOLDED:
+            return Number(_FOLDED[op](a.number, b.number), "int")
+        if isinstance(b, Number) and (op, b.number) in (("+", 0), ("-", 0), ("*", 1)):
             return a
-        if op == "add" and isinstance(a, Number) and a.number == 0:
+        if isinstance(a, Number) and (op, a.number) == ("+", 0):
             return b
-        if op == "mul" and isinstance(b, Number) and b.number == 1:
-            return a
     return Call(op, (a, b), a.type)
 
 
@@ -347,15 +283,13 @@ def _compare(op: str, a: Any, b: Any) -> Expression:
 
 def _alike(a: Expression, b: Expression) -> tuple[Expression, Expression]:
     """Numbers take the type of what they meet."""
+    a, b = _as(b.type, a), _as(a.type, b)
     if a.type != b.type:
-        if isinstance(a, Number) and b.type == "real":
-            a = Number(float(a.number), "real")
-        elif isinstance(b, Number) and a.type == "real":
-            b = Number(float(b.number), "real")
-        elif isinstance(a, Number) and b.type == "lanes":
-            a = fill(float(a.number))
-        elif isinstance(b, Number) and a.type == "lanes":
-            b = fill(float(b.number))
-        else:
-            raise TypeError(f"{a} is {a.type}, and {b} is {b.type}")
+        raise TypeError(f"{a} is {a.type}, and {b} is {b.type}")
     return a, b
+
+
+def _as(kind: Type, x: Expression) -> Expression:
+    if not isinstance(x, Number) or kind not in ("real", "lanes"):
+        return x
+    return Number(float(x.number), "real") if kind == "real" else fill(float(x.number))

@@ -85,11 +85,10 @@ def assembly(
     :param dtype: of lanes and of arrays of elements and of weights, ``float64`` or ``float32``.
     :param complete: whether what is apart is at hand; see :class:`.Attempt`.
     """
-    doubles = Module("float64", 1, False, "float64")
-    module = _KernelModule(dtype, 1, False, dtype, target=target, complete=complete)
+    doubles = Module("float64", 1)
+    module = _KernelModule(dtype, 1, target=target, complete=complete, helpers=frozenset(f.name for f in helpers))
     module.pointer = "ptr addrspace(1)" if target == "gpu" else "ptr"  # to the device's memory
     module.attributes = "alwaysinline"  # into the entry, however long it is
-    module.helpers = frozenset(f.name for f in helpers)
     bodies = [doubles.body(f) for f in helpers] + [text for k in kernels for text in module.kernel(k)]
     declared = doubles.declared | module.declared | set(_REGISTERS if target == "gpu" else ())
     return "\n".join([*bodies, *sorted(declared)]) + "\n"
@@ -99,8 +98,8 @@ def assembly(
 class _KernelModule(Module):
     target: Target = "gpu"
     complete: bool = True
-    own: frozenset[str] = frozenset()
     helpers: frozenset[str] = frozenset()
+    own: frozenset[str] = frozenset()  # arrays that each thread of the kernel at hand has for itself
 
     def kernel(self, kernel: Kernel) -> list[str]:
         """The code of a thread, and the entry that finds its number and its part of memory."""
@@ -119,7 +118,7 @@ class _KernelModule(Module):
         lines += [f"  %warp = udiv i64 %thread, {WARP}", f"  %place = urem i64 %thread, {WARP}"]
         arrays = {p.name: p for p in f.parameters if isinstance(p, Array)}
         for x, (name, size) in enumerate(kernel.own.items()):
-            stored, _ = self.stored[arrays[name].elements]
+            stored = self.stored[arrays[name].elements]
             lines += [
                 f'  %first{x} = mul i64 %warp, %"{size}"',
                 f"  %all{x} = mul i64 %first{x}, {WARP}",
@@ -145,12 +144,10 @@ class _KernelModule(Module):
 class _KernelBody(Body):
     """The lines of a thread."""
 
-    def __init__(self, module: _KernelModule, function: Function) -> None:
-        super().__init__(module, function)
-        self._own, self._helpers, self._complete = module.own, module.helpers, module.complete
+    m: _KernelModule
 
     def _place(self, array: Array, index: str) -> str:
-        if array.name in self._own:
+        if array.name in self.m.own:
             # In 32 bits, and so in half the registers.
             index = self._new(f"mul nuw nsw i32 {self._new(f'trunc i64 {index} to i32')}, {WARP}")
             index = self._new(f"zext i32 {index} to i64")
@@ -167,13 +164,13 @@ class _KernelBody(Body):
 
     def _apart(self, s: Apart) -> None:
         """Nothing is apart: a thread has one function."""
-        if self._complete:
+        if self.m.complete:
             self._block(s.body)
         else:
             self._go(self._fails)
             self._label(self._labels("after")[0])
 
     def _call(self, x: Call, args: list[str]) -> str:
-        if x.op in self._helpers:
+        if x.op in self.m.helpers:
             return self._new(f'call double @"{x.op}.body"(double {args[0]})')
         return super()._call(x, args)

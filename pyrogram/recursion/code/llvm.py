@@ -13,52 +13,38 @@ live in memory here; LLVM's first pass moves them to registers.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from .expressions import VECTOR, Array, Call, Element, Expression, Name, Number, greatest, least, like, power_of_two
 from .expressions import Type as ValueType
-from .statements import (
-    Apart,
-    AtomicAdd,
-    Attempt,
-    For,
-    Function,
-    If,
-    Put,
-    Return,
-    Set,
-    Statement,
-    Transpose,
-    While,
-    names_read,
-)
+from .statements import Apart, Attempt, For, Function, If, Put, Return, Set, Statement, Transpose, While, names_read
 
-_BITS = {"float64": 64, "float32": 32}
 _FLOATS = {"float64": "double", "float32": "float"}
-_COMPARE = {
-    "lt": ("slt", "olt"),
-    "le": ("sle", "ole"),
-    "gt": ("sgt", "ogt"),
-    "ge": ("sge", "oge"),
-    "eq": ("eq", "oeq"),
+_SIZES = {"i64": 8, "i32": 4, "double": 8, "float": 4}  # bytes
+# By operation: the instruction for integers and bools, and that for floats.
+_INSTRUCTIONS = {
+    "+": ("add nsw", "fadd"),
+    "-": ("sub nsw", "fsub"),
+    "*": ("mul nsw", "fmul"),
+    "/": ("", "fdiv"),
+    "//": ("sdiv", ""),
+    "%": ("srem", ""),
+    "^": ("xor", ""),
+    "&": ("and", ""),
+    "|": ("or", ""),
+    "<<": ("shl", ""),
+    ">>": ("lshr", ""),
+    "<": ("icmp slt", "fcmp olt"),
+    "<=": ("icmp sle", "fcmp ole"),
+    ">": ("icmp sgt", "fcmp ogt"),
+    ">=": ("icmp sge", "fcmp oge"),
+    "==": ("icmp eq", "fcmp oeq"),
+    "wrapping_add": ("add", ""),  # of integers whose overflow is meant: hashes
+    "wrapping_mul": ("mul", ""),
 }
-_INTEGER = {
-    "add": "add nsw",
-    "sub": "sub nsw",
-    "mul": "mul nsw",
-    "quotient": "sdiv",
-    "remainder": "srem",
-    "xor": "xor",
-    "and": "and",
-    "or": "or",
-    "shl": "shl",
-    "shr": "lshr",
-}
-# of integers whose overflow is meant: hashes
-_WRAPPING = {"wrapping_add": "add", "wrapping_mul": "mul"}
-_FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 FIND = ".apart"
 """Of a module with functions apart: a pointer to the function that finds them by their numbers. Of the module that they
 are in: that function."""
@@ -80,26 +66,25 @@ def assembly(
     :param weights: the type of arrays of weights, if it is another.
     :param features: of the processor.
     """
-    module = Module(dtype, lanes, checked, weights or dtype, avx512="+avx512f" in features)
+    module = Module(dtype, lanes, checked, weights, avx512="+avx512f" in features)
     main = [text for f in functions for text in module.function(f)]
     apart: list[str] = []
     if module.apart:
         main.append(f'@"{FIND}" = global ptr null')
-        apart = [*module.apart.values(), _FINDS.format(len(module.apart), ", ".join(map(_address_of, module.apart)))]
+        apart = [*module.apart.values(), _finder([*module.apart])]
     return _lines(main, module.declared), _lines(apart, module.declared)
 
 
-_FINDS = f"""@".places" = internal constant [{{0}} x ptr] [{{1}}]
-define ptr @"{FIND}"(i64 %number) {{{{
+def _finder(names: Sequence[str]) -> str:
+    """The function that finds functions apart by their numbers."""
+    places = ", ".join(f'ptr @"{name}.body"' for name in names)
+    return f"""@".places" = internal constant [{len(names)} x ptr] [{places}]
+define ptr @"{FIND}"(i64 %number) {{
   %place = getelementptr ptr, ptr @".places", i64 %number
   %found = load ptr, ptr %place, align 8
   ret ptr %found
-}}}}
+}}
 """
-
-
-def _address_of(name: str) -> str:
-    return f'ptr @"{name}.body"'
 
 
 def _lines(texts: Sequence[str], declared: set[str]) -> str:
@@ -112,8 +97,8 @@ class Module:
 
     dtype: str
     lanes: int
-    checked: bool
-    weights: str
+    checked: bool = False
+    weights: str = ""  # the type of arrays of weights, if it is another
     pointer: str = "ptr"  # to arrays
     attributes: str = ""  # of functions
     avx512: bool = False  # whether there is an instruction for x * 2**e
@@ -121,37 +106,28 @@ class Module:
     apart: dict[str, str] = field(default_factory=dict)  # functions that others call: name to text
 
     def __post_init__(self) -> None:
-        self.bits = _BITS[self.dtype]
-        self.element, self.weight = _FLOATS[self.dtype], _FLOATS[self.weights]
+        self.element = _FLOATS[self.dtype]
+        self.bits = 8 * _SIZES[self.element]
         # One lane is a number: of vectors of one LLVM makes no wider ones.
         several = f"<{self.lanes} x {{}}>" if self.lanes > 1 else "{}"
-        self.vector, self.integers = several.format(self.element), several.format(f"i{self.bits}")
-        self.mask = several.format("i1")
+        self.vector = several.format(self.element)
         self.types: dict[str, str] = {
             "int": "i64",
             "real": "double",
             "bool": "i1",
             "lanes": self.vector,
-            "mask": self.mask,
+            "mask": several.format("i1"),
             "vector": f"<{VECTOR} x {self.element}>",
             "vector_mask": f"<{VECTOR} x i1>",
             "none": "void",
         }
-        self.stored: dict[str, tuple[str, int]] = {  # type in memory, alignment
-            "int": ("i64", 8),
-            "int32": ("i32", 4),
-            "byte": ("i8", 1),
-            "real": ("double", 8),
-            "element": (self.element, self.bits // 8),
-            "weight": (self.weight, _BITS[self.weights] // 8),
-            "lanes": (self.vector, self.bits // 8),
-            "vector": (self.types["vector"], self.bits // 8),
-        }
+        in_memory = {"int32": "i32", "element": self.element, "weight": _FLOATS[self.weights or self.dtype]}
+        self.stored: dict[str, str] = self.types | in_memory
+        """Types in memory."""
 
     def function(self, f: Function) -> Iterator[str]:
         """The function itself, and one of the same name that reads its parameters from memory."""
-        parameters = self.parameters(f)
-        result = self.types[f.result]
+        parameters, result = self.parameters(f), self.types[f.result]
         yield self.body(f)
         lines = []
         for x, (kind, name) in enumerate(parameters):
@@ -160,11 +136,8 @@ class Module:
                 f"  {name} = load {kind}, ptr %p{x}, align 8",
             ]
         call = f'call {result} @"{f.name}.body"({", ".join(f"{t} {n}" for t, n in parameters)})'
-        if f.result == "none":
-            lines += [f"  {call}", "  ret void"]
-        else:
-            lines += [f"  %result = {call}", f"  ret {result} %result"]
-        yield f'define {result} @"{f.name}"(ptr %arguments) {{\n' + "\n".join(lines) + "\n}\n"
+        end = [f"  {call}", "  ret void"] if result == "void" else [f"  %result = {call}", f"  ret {result} %result"]
+        yield f'define {result} @"{f.name}"(ptr %arguments) {{\n' + "\n".join([*lines, *end]) + "\n}\n"
 
     def parameters(self, f: Function) -> list[tuple[str, str]]:
         """Types and names."""
@@ -196,54 +169,40 @@ class Body:
         self.arrays = {p.name for p in function.parameters if isinstance(p, Array)}
 
     def lines(self) -> list[str]:
-        self._take_parameters()
-        self._block(self.f.body)
-        if self.f.result == "none":
-            self.out.append("  ret void")
-        else:
-            self.out.append("  unreachable")
-        types = ((n, self.m.types[kind]) for n, kind in self.variables.items())
-        return ["entry:", *(f'  %"{n}.v" = alloca {t}, align {_align(t)}' for n, t in types), *self.out]
-
-    def _take_parameters(self) -> None:
-        """Numbers become variables."""
-        for p in self.f.parameters:
+        for p in self.f.parameters:  # numbers become variables
             if isinstance(p, Name):
                 self._store(p.name, f'%"{p.name}"', p.type)
+        self._block(self.f.body)
+        self.out.append("  ret void" if self.f.result == "none" else "  unreachable")
+        types = ((n, self.m.types[kind]) for n, kind in self.variables.items())
+        return ["entry:", *(f'  %"{n}.v" = alloca {t}, align {_align(t)}' for n, t in types), *self.out]
 
     # ------------------------------------------------------------------ statements
 
     def _block(self, body: Sequence[Statement]) -> None:
-        for s in body:
-            if isinstance(s, Set):
-                self._store(s.name, self._value(s.value), s.value.type)
-            elif isinstance(s, Put):
-                self._put(s)
-            elif isinstance(s, For):
-                self._for(s)
-            elif isinstance(s, While):
-                head, inside, done = self._labels("head", "body", "done")
-                self._go(head)
-                self._label(head)
-                self._branch(self._value(s.test), inside, done)
-                self._label(inside)
-                self._block(s.body)
-                self._go(head)
-                self._label(done)
-            elif isinstance(s, If):
-                self._if(s)
-            elif isinstance(s, Transpose):
-                self._transpose(s)
-            elif isinstance(s, AtomicAdd):
-                self._add(s)
-            elif isinstance(s, Apart):
-                self._apart(s)
-            elif isinstance(s, Attempt):
-                self._attempt(s)
-            elif isinstance(s, Return):
-                text = "ret void" if s.value is None else f"ret {self.m.types[s.value.type]} {self._value(s.value)}"
-                self.out.append(f"  {text}")
-                self._label(self._labels("after")[0])
+        for s in body:  # by the method of its name, in small letters
+            getattr(self, f"_{type(s).__name__.lower()}")(s)
+
+    def _set(self, s: Set) -> None:
+        self._store(s.name, self._value(s.value), s.value.type)
+
+    def _return(self, s: Return) -> None:
+        self._end("" if s.value is None else self._value(s.value))
+        self._label(self._labels("after")[0])
+
+    def _end(self, result: str) -> None:
+        kind = self.m.types[self.f.result]
+        self.out.append("  ret void" if kind == "void" else f"  ret {kind} {result}")
+
+    def _while(self, s: While) -> None:
+        head, inside, done = self._labels("head", "body", "done")
+        self._go(head)
+        self._label(head)
+        self._branch(self._value(s.test), inside, done)
+        self._label(inside)
+        self._block(s.body)
+        self._go(head)
+        self._label(done)
 
     def _transpose(self, s: Transpose) -> None:
         """8 rows of W numbers from W rows of 8, or the reverse."""
@@ -258,23 +217,20 @@ class Body:
         cells = [self._place(s.cells, self._new(f"add nsw i64 {first}, {t}")) for t in range(8)]
         align = m.bits // 8
         if s.inward:
-            kind, least = m.stored[s.numbers.elements]
-            rows = [self._new(f"load <8 x {kind}>, ptr {place}, align {least}") for place in places]
+            kind = m.stored[s.numbers.elements]
+            rows = [self._new(f"load <8 x {kind}>, ptr {place}, align {_SIZES[kind]}") for place in places]
             if kind != m.element:
                 rows = [self._new(f"fpext <8 x {kind}> {row} to {eight}") for row in rows]
             if w == 16:
-                whole = ", ".join(f"i32 {x}" for x in range(16))
-                pairs = [(rows[r], rows[r + 8]) for r in range(8)]
-                rows = [self._new(f"shufflevector {eight} {a}, {eight} {b}, <16 x i32> <{whole}>") for a, b in pairs]
+                rows = [self._shuffle(eight, rows[r], rows[r + 8], range(16)) for r in range(8)]
             for row, cell in zip(self._exchange(rows), cells, strict=True):
                 self.out.append(f"  store {m.vector} {row}, ptr {cell}, align {align}")
             return
         rows = self._exchange([self._new(f"load {m.vector}, ptr {cell}, align {align}") for cell in cells])
         for x, place in enumerate(places):
-            row = rows[x % 8]
+            row, half = rows[x % 8], x // 8 * 8
             if w == 16:
-                half = ", ".join(f"i32 {t}" for t in range(x // 8 * 8, x // 8 * 8 + 8))
-                row = self._new(f"shufflevector {m.vector} {row}, {m.vector} poison, <8 x i32> <{half}>")
+                row = self._shuffle(m.vector, row, "poison", range(half, half + 8))
             self.out.append(f"  store {eight} {row}, ptr {place}, align {align}")
 
     def _exchange(self, rows: list[str]) -> list[str]:
@@ -283,11 +239,14 @@ class Body:
         for k in (1, 2, 4):
             for r in (r for r in range(8) if not r & k):
                 a, b = rows[r], rows[r + k]
-                picks = [(w + j - k if j & k else j, w + j if j & k else j + k) for j in range(w)]
-                for row, side in ((r, 0), (r + k, 1)):
-                    mask = ", ".join(f"i32 {p[side]}" for p in picks)
-                    rows[row] = self._new(f"shufflevector {v} {a}, {v} {b}, <{w} x i32> <{mask}>")
+                rows[r] = self._shuffle(v, a, b, [w + j - k if j & k else j for j in range(w)])
+                rows[r + k] = self._shuffle(v, a, b, [w + j if j & k else j + k for j in range(w)])
         return rows
+
+    def _shuffle(self, kind: str, a: str, b: str, picks: Sequence[int]) -> str:
+        """The elements of two vectors that have these numbers."""
+        mask = ", ".join(f"i32 {x}" for x in picks)
+        return self._new(f"shufflevector {kind} {a}, {kind} {b}, <{len(picks)} x i32> <{mask}>")
 
     def _if(self, s: If) -> None:
         yes, no, done = self._labels("yes", "no", "done")
@@ -308,7 +267,7 @@ class Body:
     def _apart(self, s: Apart) -> None:
         """A call of another function, with the values of what it reads."""
         self.count += 1
-        used = {*names_read(s.body), s.gives}
+        used = names_read(s.body) | {s.gives}
         read: list[Array | Name] = [p for p in self.f.parameters if isinstance(p, Array) and p.name in used]
         read += [Name(n, kind) for n, kind in self.variables.items() if n in used]
         result: ValueType = self.variables[s.gives] if s.gives else "none"
@@ -333,45 +292,30 @@ class Body:
         fails, fits = self._labels("fails", "fits")
         self._branch(self._new(f"icmp eq ptr {place}, null"), fails, fits)
         self._label(fails)
-        result = self.m.types[self.f.result]
-        self.out.append("  ret void" if result == "void" else f"  ret {result} zeroinitializer")
+        self._end("zeroinitializer")
         self._label(fits)
         return place
 
     def _for(self, s: For) -> None:
-        head, inside, done = self._labels("head", "body", "done")
-        low, high = self._value(s.low), self._value(s.high)
         self.count += 1
-        counter = f"{s.name}#{self.count}"  # no name that a program gives
-        self._store(counter, low, "int")
-        self._go(head)
-        self._label(head)
-        now = self._new(f'load i64, ptr %"{counter}.v", align 8')
-        self._branch(self._new(f"icmp {'slt' if s.step > 0 else 'sgt'} i64 {now}, {high}"), inside, done)
-        self._label(inside)
-        self._store(s.name, now, "int")
-        self._block(s.body)
-        self._store(counter, self._new(f"add nsw i64 {now}, {s.step}"), "int")
-        self._go(head)
-        self._label(done)
+        at, end = (Name(f"{s.name}#{self.count}{x}", "int") for x in ("", ".end"))  # no names that a program gives
+        self._set(Set(at.name, s.low))
+        self._set(Set(end.name, s.high))
+        test = at < end if s.step > 0 else at > end
+        self._while(While(test, [Set(s.name, at), *s.body, Set(at.name, at + s.step)]))
 
     def _put(self, s: Put) -> None:
-        number, address, align = self._to_store(s)
-        self.out.append(f"  store {number}, {address}, align {align}")
-
-    def _add(self, s: AtomicAdd) -> None:
-        number, address, align = self._to_store(s)
-        self._new(f"atomicrmw fadd {address}, {number} monotonic, align {align}")
-
-    def _to_store(self, s: Put | AtomicAdd) -> tuple[str, str, int]:
-        """A number as it is in memory, its address, and the alignment there."""
-        kind, align = self.m.stored[s.array.elements]
-        number = self._value(s.value)
-        if kind == "float" and s.array.elements != "lanes":
+        elements, number = s.array.elements, self._value(s.value)
+        kind = self.m.stored[elements]
+        if kind == "float" and elements != "lanes":
             number = self._new(f"fptrunc double {number} to float")
-        elif s.array.elements in ("int32", "byte"):
-            number = self._new(f"trunc i64 {number} to {kind}")
-        return f"{kind} {number}", f"{self.m.pointer} {self._address(s.array, s.index)}", align
+        elif kind == "i32":
+            number = self._new(f"trunc i64 {number} to i32")
+        address, align = f"{self.m.pointer} {self._address(s.array, s.index)}", _bytes(kind)
+        if s.adds:
+            self._new(f"atomicrmw fadd {address}, {kind} {number} monotonic, align {align}")
+        else:
+            self.out.append(f"  store {kind} {number}, {address}, align {align}")
 
     def _store(self, name: str, value: str, kind: ValueType) -> None:
         text, known = self.m.types[kind], self.m.types[self.variables.setdefault(name, kind)]
@@ -399,8 +343,7 @@ class Body:
         if x.op == "scaled":
             return self._scaled(*x.args)
         if x.op == "fill" and isinstance(x.args[0], Number):
-            width = VECTOR if x.type == "vector" else self.m.lanes
-            return _all(self.m.element, self._float(x.args[0].number, self.m.bits), width)
+            return self._all(x.args[0].number, self._width(x))
         return self._call(x, [self._value(a) for a in x.args])
 
     def _scaled(self, x: Expression, e: Expression) -> str:
@@ -429,48 +372,35 @@ class Body:
         return index
 
     def _call(self, x: Call, args: list[str]) -> str:
-        kind, op = x.args[0].type, x.op
-        text = self.m.types[kind]
-        if kind in ("lanes", "vector") or op in ("fill", "with_lane"):
-            result = self._lanes(x, args)
-            if result:
-                return result
-        if op in _COMPARE:
-            return self._new(
-                f"{'icmp' if kind == 'int' else 'fcmp'} {_COMPARE[op][kind != 'int']} {text} {', '.join(args)}"
-            )
+        op, kind = x.op, x.args[0].type
+        text, is_float = self.m.types[kind], kind in ("real", "lanes", "vector")
+        instruction = _INSTRUCTIONS.get(op, ("", ""))[is_float]
+        if instruction:
+            return self._new(f"{instruction} {text} {', '.join(args)}")
         if op == "select":
             b = self.m.types[x.args[1].type]
             return self._new(f"select {text} {args[0]}, {b} {args[1]}, {b} {args[2]}")
         if op in ("min", "max"):
-            if kind == "int":
-                return self._intrinsic(f"llvm.s{op}.i64", "i64", args)
+            if not is_float:
+                return self._intrinsic(f"llvm.s{op}.i64", text, args)
             test = self._new(f"fcmp {'olt' if op == 'min' else 'ogt'} {text} {args[0]}, {args[1]}")
-            first = {"lanes": self.m.mask, "vector": self.m.types["vector_mask"]}.get(kind, "i1")
-            return self._new(f"select {first} {test}, {text} {args[0]}, {text} {args[1]}")
-        if op == "not":
-            return self._new(f"xor i1 {args[0]}, true")
-        if kind in ("int", "bool", "mask", "vector_mask") and op in _INTEGER:
-            return self._new(f"{_INTEGER[op]} {text} {', '.join(args)}")
-        if op in _WRAPPING:
-            return self._new(f"{_WRAPPING[op]} i64 {', '.join(args)}")
+            return self._new(f"select {_of(text, 'i1')} {test}, {text} {args[0]}, {text} {args[1]}")
         if op == "real":
             return self._new(f"sitofp i64 {args[0]} to double")
-        if op in _FLOAT:
-            return self._new(f"{_FLOAT[op]} {text} {', '.join(args)}")
         if op in ("exp", "log"):
-            return self._intrinsic(op, "double", args)
-        if op == "fma":
-            return self._intrinsic("llvm.fma.f64", "double", args)
-        raise TypeError(f"{op} is not made for {kind}")
+            return self._intrinsic(op, text, args)
+        if op in ("fma", "rint"):
+            return self._intrinsic(f"llvm.{op}.{_suffix(text)}", text, args)
+        return self._lanes(x, args)
 
-    def _lanes(self, x: Call, args: list[str]) -> str | None:
-        """Operations that only lanes have, or that they have in a way of their own."""
-        m, v, w, op = self.m, self.m.vector, self.m.lanes, x.op
-        if "vector" in (x.type, x.args[0].type):
-            v, w = m.types["vector"], VECTOR
-        kind = f"v{w}f{m.bits}" if w > 1 else f"f{m.bits}"
-        integers, mask = (v.replace(m.element, x) for x in (f"i{m.bits}", "i1"))
+    def _width(self, x: Call) -> int:
+        return VECTOR if "vector" in (x.type, x.args[0].type) else self.m.lanes
+
+    def _lanes(self, x: Call, args: list[str]) -> str:
+        """Operations that only lanes and vectors have."""
+        m, w, op = self.m, self._width(x), x.op
+        v = m.types["vector" if "vector" in (x.type, x.args[0].type) else "lanes"]
+        integers, mask = _of(v, f"i{m.bits}"), _of(v, "i1")
         if w == 1 and op in ("fill", "with_lane"):
             return self._narrow(args[-1])
         if w == 1 and op in ("lane", "total_of"):
@@ -483,19 +413,12 @@ class Body:
             return self._new(f"insertelement {v} {args[0]}, {m.element} {self._narrow(args[2])}, i64 {args[1]}")
         if op == "lane":
             return self._wide(self._new(f"extractelement {v} {args[0]}, i64 {args[1]}"))
-        if op == "fma":
-            return self._intrinsic(f"llvm.fma.{kind}", v, args)
-        if op == "rounded":
-            return self._intrinsic(f"llvm.rint.{kind}", v, args)
         if op == "total_of":  # in pairs
-            name = f"llvm.vector.reduce.fadd.{kind}"
+            name, zero = f"llvm.vector.reduce.fadd.{_suffix(v)}", self._all(0.0, 1)
             m.declared.add(f"declare {m.element} @{name}({m.element}, {v})")
-            return self._wide(
-                self._new(f"call reassoc {m.element} @{name}({m.element} {self._float(0.0, m.bits)}, {v} {args[0]})")
-            )
-        zero = _all(m.element, self._float(0.0, m.bits), w)
+            return self._wide(self._new(f"call reassoc {m.element} @{name}({m.element} {zero}, {v} {args[0]})"))
         if op == "any_lane":
-            test = self._new(f"fcmp une {v} {args[0]}, {zero}")
+            test = self._new(f"fcmp une {v} {args[0]}, {self._all(0.0, w)}")
             return self._new(f"icmp ne i{w} {self._new(f'bitcast {mask} {test} to i{w}')}, 0")
         mantissa, bias = (52, 1023) if m.bits == 64 else (23, 127)
 
@@ -504,7 +427,7 @@ class Body:
 
         if op == "power_of_two":
             # The last bits of a sum with a number so large are an integer; AVX2 has no conversion to 64 bits.
-            large = _all(m.element, self._float(1.5 * 2.0**mantissa + bias, m.bits), w)
+            large = self._all(1.5 * 2.0**mantissa + bias, w)
             whole = self._new(f"bitcast {v} {self._new(f'fadd {v} {args[0]}, {large}')} to {integers}")
             whole = self._new(f"shl {integers} {whole}, {constant(mantissa)}")
             return self._new(f"bitcast {integers} {whole} to {v}")
@@ -514,23 +437,18 @@ class Body:
             bits = self._new(f"lshr {integers} {bits}, {constant(mantissa + 1)}")
             exponent_of_large = bias + mantissa << mantissa  # the bits of 2**mantissa
             bits = self._new(f"or {integers} {bits}, {constant(exponent_of_large)}")
-            large = _all(m.element, self._float(2.0**mantissa + bias, m.bits), w)
+            large, zero = self._all(2.0**mantissa + bias, w), self._all(0.0, w)
             exponent = self._new(f"fsub {v} {self._new(f'bitcast {integers} {bits} to {v}')}, {large}")
             is_zero = self._new(f"fcmp oeq {v} {args[0]}, {zero}")
             return self._new(f"select {mask} {is_zero}, {v} {zero}, {v} {exponent}")
-        return None
+        raise TypeError(f"{op} is not made for {x.args[0].type}")
 
     def _load(self, x: Element) -> str:
-        kind, align = self.m.stored[x.array.elements]
-        address = self._address(x.array, x.index)
-        number = self._new(f"load {kind}, {self.m.pointer} {address}, align {align}")
-        if x.array.elements == "int32":
+        kind, address = self.m.stored[x.array.elements], self._address(x.array, x.index)
+        number = self._new(f"load {kind}, {self.m.pointer} {address}, align {_bytes(kind)}")
+        if kind == "i32":
             return self._new(f"sext i32 {number} to i64")
-        if x.array.elements == "byte":
-            return self._new(f"zext i8 {number} to i64")
-        if kind == "float" and x.array.elements != "lanes":
-            return self._new(f"fpext float {number} to double")
-        return number
+        return self._new(f"fpext float {number} to double") if kind == "float" and x.type == "real" else number
 
     def _address(self, array: Array, index: Expression) -> str:
         if array.name not in self.arrays:
@@ -538,7 +456,7 @@ class Body:
         return self._place(array, self._value(index))
 
     def _place(self, array: Array, index: str) -> str:
-        kind = self.m.element if array.elements == "vector" else self.m.stored[array.elements][0]
+        kind = self.m.element if array.elements == "vector" else self.m.stored[array.elements]
         return self._new(f'getelementptr inbounds {kind}, {self.m.pointer} %"{array.name}", i64 {index}')
 
     # ------------------------------------------------------------------ text
@@ -548,14 +466,13 @@ class Body:
             return str(int(x.number))
         if x.type == "bool":
             return "true" if x.number else "false"
-        return self._float(x.number, 64)
+        return _float(x.number)
 
-    @staticmethod
-    def _float(number: float, bits: int) -> str:
-        """In hexadecimal, exactly; of a float32 the nearest, written as the double that it is."""
-        if bits == 32:
+    def _all(self, number: float, width: int) -> str:
+        """A number of the element type in every lane."""
+        if self.m.bits == 32:
             number = struct.unpack("f", struct.pack("f", number))[0]
-        return f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}"
+        return _all(self.m.element, _float(number), width)
 
     def _wide(self, value: str) -> str:
         return value if self.m.bits == 64 else self._new(f"fpext float {value} to double")
@@ -589,6 +506,30 @@ class Body:
 def _align(text: str) -> int:
     """Of a variable."""
     return 64 if text[0] == "<" else 8
+
+
+def _scalar(text: str) -> str:
+    return text.strip("<>").split(" x ")[-1]
+
+
+def _of(text: str, scalar: str) -> str:
+    """The type with as many of these scalars."""
+    return text.replace(_scalar(text), scalar)
+
+
+def _bytes(text: str) -> int:
+    """Of a scalar, by which all is aligned in memory."""
+    return _SIZES[_scalar(text)]
+
+
+def _suffix(text: str) -> str:
+    """A type of floats in the name of an intrinsic."""
+    return re.sub(r"<(\d+) x |>", lambda m: f"v{m[1]}" if m[1] else "", _of(text, f"f{8 * _bytes(text)}"))
+
+
+def _float(number: float) -> str:
+    """In hexadecimal, exactly; a float32 is written as the double that it is."""
+    return f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}"
 
 
 def _all(kind: str, number: str, width: int) -> str:

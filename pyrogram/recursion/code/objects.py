@@ -24,7 +24,6 @@ import json
 import os
 import struct
 import sys
-import tempfile
 import threading
 import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -33,6 +32,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from pyrogram.atomic import write_atomically
 
 from .llvm import FIND
 
@@ -130,7 +131,7 @@ def load(
     :param source: all that decides what ``make`` returns.
     :param make: gives LLVM's assembly language, see :func:`.llvm.assembly`, and the parameters of each function; called
         only if there is no object.
-    :param vectors: see :func:`optimized`.
+    :param vectors: see :func:`optimize`.
     """
 
     def make_object() -> tuple[bytes, dict[str, list[str]]]:
@@ -139,11 +140,11 @@ def load(
         return len(packed).to_bytes(8, "little") + packed + object_of(text, vectors), parameters
 
     data, parameters = kept("\0".join((source, *target())), ".o", make_object)
-    begin = 8 + int.from_bytes(data[:8], "little")
+    packed, code = _parts(data)
     with _lock:
-        addresses = link(data[begin:], [*parameters, FIND])
+        addresses = link(code, [*parameters, FIND])
         if place := addresses.pop(FIND):
-            _compile_later(place, data[8:begin], vectors)
+            _compile_later(place, packed, vectors)
         return Compiled(addresses, parameters)
 
 
@@ -180,16 +181,37 @@ def kept(
     :param source: all that decides what ``make`` returns, besides the versions of LLVM and of llvmlite.
     :param suffix: of the file's name.
     """
+    import llvmlite
+
     with _lock:
-        path = folder() / f"{_key(source)}{suffix}"
+        texts = source, llvmlite.__version__, str(_binding().llvm_version_info)
+        key = hashlib.sha256("\0".join(texts).encode()).hexdigest()[:40]
+        path = folder() / f"{key}{suffix}"
         data = _read(path)
         if data is None:
             code, parameters = make()
             head = json.dumps(parameters).encode()
             data = len(head).to_bytes(8, "little") + head + code
-            _write(path, data)
-        size = int.from_bytes(data[:8], "little")
-        return data[8 + size :], json.loads(data[8 : 8 + size])
+            with contextlib.suppress(OSError):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_atomically(path, hashlib.sha256(data).digest() + data)
+        head, code = _parts(data)
+        return code, json.loads(head)
+
+
+def _parts(data: bytes) -> tuple[bytes, bytes]:
+    """What begins with its length, and the rest."""
+    end = 8 + int.from_bytes(data[:8], "little")
+    return data[8:end], data[end:]
+
+
+def _read(path: Path) -> bytes | None:
+    """What was written; None if there is nothing, or it is damaged."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    return data[32:] if hashlib.sha256(data[32:]).digest() == data[:32] else None
 
 
 def _binding() -> Any:
@@ -228,13 +250,6 @@ def _machine(opt: int = 2) -> Any:
     return target.create_target_machine(cpu=cpu, features=features, opt=opt, jit=True)
 
 
-def _key(source: str) -> str:
-    import llvmlite
-
-    texts = (source, llvmlite.__version__, str(_binding().llvm_version_info))
-    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:40]
-
-
 def assembly_of(text: str) -> str:
     """The assembly language of the processor at hand."""
     machine = _machine()
@@ -243,31 +258,32 @@ def assembly_of(text: str) -> str:
 
 
 def object_of(text: str, vectors: bool = False) -> bytes:
-    """Machine code of a module in LLVM's assembly language, for the processor at hand."""
-    triple = _binding().get_default_triple()
+    """Machine code of a module in LLVM's assembly language, for the processor at hand.
+
+    :param vectors: see :func:`optimize`.
+    """
+    machine = _machine(opt=2 if optimizing() else 0)
+    module = parsed(text, _binding().get_default_triple(), machine)
     if optimizing():
-        machine = _machine()
-        module = optimized(text, triple, machine, vectors)
-    else:
-        machine = _machine(opt=0)
-        module = _parsed(text, triple, machine)
+        optimize(module, machine, vectors)
     data: bytes = machine.emit_object(module)
     return data
 
 
-def _parsed(text: str, triple: str, machine: Any) -> Any:
+def parsed(text: str, triple: str, machine: Any) -> Any:
+    """A module of LLVM, for a machine."""
     module = _binding().parse_assembly(text)
     module.triple = triple
     module.data_layout = str(machine.target_data)
     return module
 
 
-def optimized(text: str, triple: str, machine: Any, vectors: bool = False) -> Any:
-    """A module of LLVM, for a machine.
+def optimize(module: Any, machine: Any, vectors: bool = False) -> None:
+    """Have LLVM change a module such that its code runs fast.
 
     :param vectors: whether LLVM makes vectors of loops. Their results are the same: it does not reorder sums.
     """
-    llvm, module = _binding(), _parsed(text, triple, machine)
+    llvm = _binding()
     # Loops over cells of lanes are written as they are to run: what a higher level finds takes longer to compile and
     # runs no faster.
     options = llvm.create_pipeline_tuning_options(speed_level=1)
@@ -275,7 +291,6 @@ def optimized(text: str, triple: str, machine: Any, vectors: bool = False) -> An
     options.slp_vectorization = options.loop_unrolling = False
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
-    return module
 
 
 def link(data: bytes, names: Sequence[str]) -> dict[str, int]:
@@ -286,27 +301,3 @@ def link(data: bytes, names: Sequence[str]) -> dict[str, int]:
     engine.finalize_object()
     _engines.append(engine)
     return {name: engine.get_function_address(name) for name in names}
-
-
-def _read(path: Path) -> bytes | None:
-    try:
-        data = path.read_bytes()
-    except OSError:
-        return None
-    digest, rest = data[:32], data[32:]
-    return rest if hashlib.sha256(rest).digest() == digest else None
-
-
-def _write(path: Path, data: bytes) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
-    except OSError:
-        return
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(hashlib.sha256(data).digest() + data)
-        os.replace(name, path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.unlink(name)

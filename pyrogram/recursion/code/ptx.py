@@ -23,7 +23,9 @@ def architecture_for(major: int, minor: int) -> str | None:
 def ptx_of(text: str, architecture: str) -> bytes:
     """PTX of a module in LLVM's assembly language."""
     machine = _machine(architecture)
-    ptx: str = machine.emit_assembly(objects.optimized(text, TRIPLE, machine))
+    module = objects.parsed(text, TRIPLE, machine)
+    objects.optimize(module, machine)
+    ptx: str = machine.emit_assembly(module)
     return ptx.encode()
 
 

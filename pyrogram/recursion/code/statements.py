@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from .expressions import Array, Call, Expression, Name, Type, value
@@ -30,11 +30,12 @@ class Set:
 
 @dataclass
 class Put:
-    """Write an element of an array."""
+    """Write an element of an array, or add to it: to a real or an element, to which other threads add as well."""
 
     array: Array
     index: Expression
     value: Expression
+    adds: bool = False
 
 
 @dataclass
@@ -90,15 +91,6 @@ class Transpose:
 
 
 @dataclass
-class AtomicAdd:
-    """Add to an element of an array, a real or an element, to which other threads add at the same time."""
-
-    array: Array
-    index: Expression
-    value: Expression
-
-
-@dataclass
 class Apart:
     """What is rarely done, in a function of its own: the code around it keeps the registers.
 
@@ -117,23 +109,21 @@ class Attempt:
     other: list[Statement]
 
 
-Statement = Set | Put | For | While | If | Return | Transpose | AtomicAdd | Apart | Attempt
+Statement = Set | Put | For | While | If | Return | Transpose | Apart | Attempt
 
 
-def names_read(body: Sequence[Statement]) -> Iterator[str]:
+def names_read(body: Sequence[Statement]) -> set[str]:
     """The variables and the arrays in statements."""
-
-    def of(x: Any) -> Iterator[str]:
+    names, rest = set[str](), list[Any](body)
+    while rest:
+        x = rest.pop()
         if isinstance(x, (Name, Array)):
-            yield x.name
+            names.add(x.name)
         elif isinstance(x, (list, tuple)):
-            for y in x:
-                yield from of(y)
-        elif is_dataclass(x):
-            for f in fields(x):
-                yield from of(getattr(x, f.name))
-
-    return of(list(body))
+            rest += x
+        elif hasattr(x, "__dict__"):  # a statement or an expression
+            rest += vars(x).values()
+    return names
 
 
 @dataclass
@@ -144,10 +134,6 @@ class Function:
     parameters: Sequence[Array | Name]
     body: list[Statement]
     result: Type = "none"
-
-    def __str__(self) -> str:
-        names = ", ".join(f"{p.name}: {p.elements + '*' if isinstance(p, Array) else p.type}" for p in self.parameters)
-        return "\n".join([f"def {self.name}({names}):", *_lines(self.body, 1)])
 
 
 @dataclass
@@ -181,8 +167,8 @@ class Code:
         self.body.append(Transpose(cells, value(first), numbers, starts, value(start), inward))
 
     def add_atomically(self, array: Array, index: Any, expression: Any) -> None:
-        """See :class:`AtomicAdd`."""
-        self.body.append(AtomicAdd(array, value(index), value(expression)))
+        """Add to an element of an array to which other threads add at the same time."""
+        self.body.append(Put(array, value(index), value(expression), adds=True))
 
     def give(self, expression: Any = None) -> None:
         """Return."""
@@ -224,40 +210,3 @@ class Code:
         outer, self.body = self.body, last.other
         yield
         self.body = outer
-
-
-def _lines(body: Sequence[Statement], depth: int) -> Iterator[str]:
-    indent = "    " * depth
-    for s in body:
-        if isinstance(s, Set):
-            yield f"{indent}{s.name} = {s.value}"
-        elif isinstance(s, Put):
-            yield f"{indent}{s.array.name}[{s.index}] = {s.value}"
-        elif isinstance(s, For):
-            step = "" if s.step == 1 else f", {s.step}"
-            yield f"{indent}for {s.name} in range({s.low}, {s.high}{step}):"
-            yield from _lines(s.body, depth + 1)
-        elif isinstance(s, While):
-            yield f"{indent}while {s.test}:"
-            yield from _lines(s.body, depth + 1)
-        elif isinstance(s, If):
-            yield f"{indent}if {s.test}:"
-            yield from _lines(s.body, depth + 1)
-            if s.other:
-                yield f"{indent}else:"
-                yield from _lines(s.other, depth + 1)
-        elif isinstance(s, Transpose):
-            cells, numbers = f"{s.cells.name}[{s.first} ...]", f"{s.numbers.name}[{s.starts.name} + {s.start} ...]"
-            yield indent + (f"{cells} = turned {numbers}" if s.inward else f"{numbers} = turned {cells}")
-        elif isinstance(s, Apart):
-            yield f"{indent}apart{' for ' if s.gives else ''}{s.gives}:"
-            yield from _lines(s.body, depth + 1)
-        elif isinstance(s, Attempt):
-            yield f"{indent}attempt:"
-            yield from _lines(s.body, depth + 1)
-            yield f"{indent}if it fails:"
-            yield from _lines(s.other, depth + 1)
-        elif isinstance(s, AtomicAdd):
-            yield f"{indent}{s.array.name}[{s.index}] += {s.value}, at once"
-        else:
-            yield f"{indent}return {'' if s.value is None else s.value}"

@@ -22,12 +22,13 @@ its symbols and not in symbols times length, and equal sums of a cell are formed
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from .domains import Domain, N
-from .language import Bound, Entry, Position, Ref, Rule, Size, Variable, Word
+from .language import Bound, Position, Ref, Rule, Size, Variable, Word, _positions, between
+from .language import symbols_in as symbols_in
 from .recursions import Recursion
 
 I, J = Position("i"), Position("j")
@@ -131,7 +132,7 @@ class CellClass:
 
         :param first: the first position.
         """
-        within = [b for x in self.positions for b in (*(Position("", first) <= x).bounds, *(x <= N).bounds)]
+        within = [b for x in self.positions for b in between(Position("", first), x, N)]
         return [Bound("", "n", -1), *within, *self.widths]
 
     def __str__(self) -> str:
@@ -195,11 +196,4 @@ def renamed(ref: Ref, names: Mapping[str, Position]) -> Ref:
 
 def names_in(ref: Ref) -> set[str]:
     """Names of the positions that a reference knows."""
-    words = (x.position for x in ref.symbols if isinstance(x, Word))
-    return {x.name for x in (*ref.positions, *words)} - {""}
-
-
-def symbols_in(refs: Iterable[Ref]) -> tuple[Variable, ...]:
-    """The symbol variables that references know, each once."""
-    symbols = [x.row if isinstance(x, Entry) else x for ref in refs for x in ref.symbols]
-    return tuple(dict.fromkeys(x for x in symbols if isinstance(x, Variable)))
+    return {x.name for x in _positions(ref)} - {""}

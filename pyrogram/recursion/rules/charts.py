@@ -4,10 +4,8 @@
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from graphlib import TopologicalSorter
 from typing import Any, NoReturn
 
 from .interpreter import Grounded, Instance, Key, _element
@@ -64,11 +62,9 @@ class Chart:
         grounded = Grounded(recursion, n, sizes=sizes, lists=lists, words=words)
         kept: dict[Key, list[Instance]] = {}
         for key in grounded.order:
-            instances = [
-                x for x in grounded.instances[key] if self._is_possible(x, weights) and kept.keys() >= {*x.items}
-            ]
-            if instances:
-                kept[key] = instances
+            uses = [x for x in grounded.instances[key] if self._is_possible(x, weights) and kept.keys() >= {*x.items}]
+            if uses:
+                kept[key] = uses
         if sum(map(len, kept.values())) > MOST_INSTANCES:
             self._refuse()
         self.instances = {key: kept[key] for key in self._by_width(kept)}
@@ -86,7 +82,7 @@ class Chart:
         """By item, the sum over its derivations of the products of their weights."""
         values: dict[Key, float] = {}
         for key, instances in self.instances.items():
-            values[key] = sum(self._product(x, values) for x in instances)
+            values[key] = sum(self._product(x, [values[item] for item in x.items]) for x in instances)
         return values
 
     def outside(self) -> dict[Key, float]:
@@ -98,13 +94,8 @@ class Chart:
         for key in reversed(self.instances):
             for x in self.instances[key]:
                 for place, item in enumerate(x.items):
-                    others = [y for at, y in enumerate(x.items) if at != place]
-                    product = adjoints[key]
-                    for weight in x.weights:
-                        product *= self.weights[weight]
-                    for other in others:
-                        product *= inside[other]
-                    adjoints[item] += product
+                    others = [inside[other] for at, other in enumerate(x.items) if at != place]
+                    adjoints[item] += self._product(x, others, adjoints[key])
         return adjoints
 
     def marginals(self) -> dict[Key, float]:
@@ -161,16 +152,14 @@ class Chart:
                 self.weights[key] = value
         return all(self.weights[key] > 0 for key in x.weights)
 
-    def _product(self, x: Instance, items: Mapping[Key, float]) -> float:
-        product = 1.0
-        for key in x.weights:
-            product *= self.weights[key]
-        for key in x.items:
-            product *= items[key]
-        return product
+    def _product(self, x: Instance, items: Sequence[float], start: float = 1.0) -> float:
+        """A number times the weights of an instance and the values of items."""
+        return math.prod([*(self.weights[key] for key in x.weights), *items], start=start)
 
     def _by_width(self, instances: Mapping[Key, list[Instance]]) -> Iterator[Key]:
         """The items, each after those that it is made of, short spans first and from left to right."""
+        import networkx as nx  # seldom needed, and slow to import
+
         tables = list(self.recursion.tables)
 
         def rank(key: Key) -> tuple[int, int, int, Key]:
@@ -178,15 +167,10 @@ class Chart:
             width = at[1] - at[0] if len(at) == 2 else at[0] - self.recursion.first if at else self.n
             return width, at[0] if at else 0, tables.index(key[0]), key
 
-        order = TopologicalSorter({key: {item for x in uses for item in x.items} for key, uses in instances.items()})
-        order.prepare()
-        ready: list[tuple[int, int, int, Key]] = []
-        while order.is_active():
-            for key in order.get_ready():
-                heapq.heappush(ready, rank(key))
-            key = heapq.heappop(ready)[-1]
-            yield key
-            order.done(key)
+        parts = nx.DiGraph((item, key) for key, uses in instances.items() for x in uses for item in x.items)
+        parts.add_nodes_from(instances)
+        order: Iterator[Key] = nx.lexicographical_topological_sort(parts, rank)
+        return order
 
 
 __all__ = ["Chart"]

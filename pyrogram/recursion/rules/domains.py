@@ -8,11 +8,12 @@ After: RO and RC from width 0 on, IR and IL from width 1 on. A page says none of
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from .bounds import UNBOUNDED, Bounds
-from .language import Bound, Constant, InvalidRecursion, Position, Ref, Rule, Size, Word
+from .language import Bound, Constant, InvalidRecursion, Position, Ref, Rule, Size, Word, between
 from .recursions import Recursion
 
 ZERO = Position("")
@@ -77,9 +78,9 @@ def check_arity(rules: Sequence[Rule]) -> dict[str, int]:
 
 def constraints(rule: Rule, first: int, domains: Mapping[str, Domain]) -> list[Bound] | None:
     """All that holds for the positions of an instance of a rule; None if a factor has no proof yet."""
-    bounds = [*rule.bounds, *_ordered(Position("", 1), N)]
+    bounds = [*rule.bounds, Bound("", "n", -1)]
     for x in rule.positions:
-        bounds += [*_ordered(Position("", first), Position(x)), *_ordered(Position(x), N)]
+        bounds += between(Position("", first), Position(x), N)
     for ref in (rule.head, *rule.factors):
         bounds += bounds_of(ref, first)
     for ref in rule.items:
@@ -92,10 +93,17 @@ def constraints(rule: Rule, first: int, domains: Mapping[str, Domain]) -> list[B
 def bounds_of(ref: Ref, first: int) -> Iterator[Bound]:
     """The constraints that a table, and the words that are its symbols, put on positions."""
     for position in ref.positions:
-        yield from (*_ordered(Position("", first if ref.is_item else 0), position), *_ordered(position, N))
+        yield from between(Position("", first if ref.is_item else 0), position, N)
     for symbol in ref.symbols:
         if isinstance(symbol, Word):
-            yield from (*_ordered(Position("", 1), symbol.position), *_ordered(symbol.position, N))
+            yield from between(Position("", 1), symbol.position, N)
+
+
+def rule_bounds(rule: Rule, first: int, domains: Mapping[str, Domain]) -> Bounds | None:
+    """What follows for the positions of a rule, and for i and j; None if it does not apply, or not yet."""
+    known = constraints(rule, first, domains)
+    bounds = None if known is None else Bounds([*rule.positions, "i", "j"], known)
+    return bounds if bounds is not None and bounds.possible else None
 
 
 def last_read(rules: Sequence[Rule], first: int, domains: Mapping[str, Domain]) -> dict[str, tuple[int, ...]]:
@@ -116,9 +124,9 @@ def within(ref: Ref, domain: Domain) -> Iterator[Bound]:
     """The constraints that a domain puts on the positions of an item."""
     if ref.positions:
         a, b = (ZERO, *ref.positions)[-2:]
-        yield from _ordered(a + domain.least, b)
+        yield from (a + domain.least <= b).bounds
         if domain.greatest < UNBOUNDED:
-            yield from _ordered(b, a + domain.greatest)
+            yield from (b <= a + domain.greatest).bounds
 
 
 def derive(rules: Sequence[Rule], first: int) -> dict[str, Domain]:
@@ -127,29 +135,27 @@ def derive(rules: Sequence[Rule], first: int) -> dict[str, Domain]:
     :raises InvalidRecursion: if an item is never proved, or its width has no lower bound.
     """
     domains: dict[str, Domain] = {}
-    changes: dict[str, int] = {}
-    changed = True
+    changes, changed = Counter[str](), True
     while changed:
         changed = False
         for rule in rules:
-            proved = _of_rule(rule, first, domains)
+            proved, name = _of_rule(rule, first, domains), rule.head.table
             if proved is None:
                 continue
-            name = rule.head.table
-            old = domains.get(name, proved)
-            new = Domain(min(old.least, proved.least), max(old.greatest, proved.greatest))
+            old = domains.get(name)
+            new = Domain(min(old.least, proved.least), max(old.greatest, proved.greatest)) if old else proved
             if new.least < 0:
                 a, b = (ZERO, ZERO, *rule.head.positions)[-2:]
                 raise InvalidRecursion(f"{rule}: nothing says that {a} <= {b} in {rule.head}; multiply by ({a} <= {b})")
-            if name not in domains or new != old:
-                changes[name] = changes.get(name, 0) + 1
-                if changes[name] > 3 and new.greatest > old.greatest:  # it grows with n
+            if new != old:
+                changes[name] += 1
+                if old and changes[name] > 3 and new.greatest > old.greatest:  # it grows with n
                     new = replace(new, greatest=UNBOUNDED)
                 domains[name], changed = new, True
     domains = _narrowed(rules, first, domains)
     for rule in rules:
-        bounds = constraints(rule, first, domains)
-        if bounds is not None and not rule.is_case and not Bounds(rule.positions, bounds).possible:
+        are_proved = all(f.table in domains for f in rule.items)
+        if are_proved and not rule.is_case and rule_bounds(rule, first, domains) is None:
             raise InvalidRecursion(
                 f"{rule} never applies: no positions fit into all of its items, weights and comparisons"
             )
@@ -164,9 +170,8 @@ def derive(rules: Sequence[Rule], first: int) -> dict[str, Domain]:
 
 def _of_rule(rule: Rule, first: int, domains: Mapping[str, Domain]) -> Domain | None:
     """The widths of the head where a rule applies; None if it applies nowhere yet."""
-    constraints_of_rule = constraints(rule, first, domains)
-    bounds = None if constraints_of_rule is None else Bounds(rule.positions, constraints_of_rule)
-    if bounds is None or not bounds.possible:
+    bounds = rule_bounds(rule, first, domains)
+    if bounds is None:
         return None
     a, b = (ZERO, ZERO, *rule.head.positions)[-2:]
     return Domain(bounds.least(b, a), bounds.most(b, a))
@@ -184,7 +189,3 @@ def _narrowed(rules: Sequence[Rule], first: int, domains: dict[str, Domain]) -> 
         if narrower == domains:
             return narrower
         domains = narrower
-
-
-def _ordered(a: Position, b: Position) -> Iterator[Bound]:
-    yield from (a <= b).bounds

@@ -187,18 +187,15 @@ class Grounded:
         return self._values(semiring, weights, [key for key in self.order if key in needed])[goal]
 
     def _instances(self, rule: Rule) -> Iterator[Instance]:
-        names = rule.positions
-        variables = rule.variables
+        names, variables, weights, items = rule.positions, rule.variables, rule.weights, rule.items
         for places in itertools.product(range(self.recursion.first, self.n + 1), repeat=len(names)):
             at: dict[str, int] = {"": 0, "n": self.n, **dict(zip(names, places, strict=True))}
             if any(at[b.x] - at[b.y] > b.most for b in rule.bounds) or not self._within(rule, at):
                 continue
             for symbols in itertools.product(*(range(self._size(v)) for v in variables)):
                 rows = dict(zip(variables, symbols, strict=True))
-                head, *keys = (self._key(ref, at, rows) for ref in (rule.head, *rule.factors))
-                pairs = list(zip(rule.factors, keys, strict=True))
-                weights = tuple(k for ref, k in pairs if not ref.is_item)
-                yield Instance(head, weights, tuple(k for ref, k in pairs if ref.is_item), rule)
+                of_weights, of_items = (tuple(self._key(f, at, rows) for f in refs) for refs in (weights, items))
+                yield Instance(self._key(rule.head, at, rows), of_weights, of_items, rule)
 
     def _check(self) -> None:
         """

@@ -15,7 +15,7 @@ Nothing is computed here. A mistake that can be seen without numbers is an :clas
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -56,29 +56,16 @@ class _Factor(_Written):
     """What products and sums are made of."""
 
     def __mul__(self, other: Any) -> Any:
-        return _sum(self) * other if isinstance(other, Sum) else _product(self) * _product(other)
+        return _times(self, other)
 
     def __rmul__(self, other: Any) -> Any:
-        return _product(other) * self
+        return _times(other, self)
 
     def __add__(self, other: Any) -> Sum:
         return Sum(_sum(self).products + _sum(other).products)
 
     def __radd__(self, other: Any) -> Sum:
         return Sum(_sum(other).products + _sum(self).products)
-
-
-class Unindexed(_Written):
-    """A table without its indices, which is no factor."""
-
-    name: str
-
-    def _refused(self, *other: object) -> Any:
-        raise InvalidRecursion(
-            f"{self.name} stands without indices: write {self.name}[...], or {self.name}[()] if it has none"
-        )
-
-    __add__ = __radd__ = __mul__ = __rmul__ = __iadd__ = _refused
 
 
 # ---------------------------------------------------------------------- indices
@@ -106,7 +93,7 @@ class Position(_Written):
 
     def __le__(self, other: Position | int) -> Bracket:
         other = _position(other)
-        return Bracket((Bound(self.name, other.name, other.offset - self.offset),))
+        return Bracket(bounds=(Bound(self.name, other.name, other.offset - self.offset),))
 
     def __lt__(self, other: Position | int) -> Bracket:
         return self + 1 <= other
@@ -142,10 +129,19 @@ class Bound:
 
 
 @dataclass(frozen=True)
-class Bracket(_Factor):
-    """Iverson's bracket of a conjunction: one where all bounds hold, else zero."""
+class Product(_Factor):
+    """Items, weights and comparisons."""
 
-    bounds: tuple[Bound, ...]
+    factors: tuple[Ref, ...] = ()
+    bounds: tuple[Bound, ...] = ()
+
+    def __str__(self) -> str:
+        return " * ".join([*map(str, self.factors), *(f"({b})" for b in self.bounds)]) or "1"
+
+
+@dataclass(frozen=True)
+class Bracket(Product):
+    """Iverson's bracket of a comparison: one where its bound holds, else zero."""
 
     def __bool__(self) -> bool:
         raise InvalidRecursion(
@@ -153,19 +149,27 @@ class Bracket(_Factor):
             "write (i < k) * (k < j) for i < k < j, and two rules for an if"
         )
 
-    def __str__(self) -> str:
-        return " * ".join(f"({b})" for b in self.bounds)
+
+def between(low: Position, x: Position, high: Position) -> tuple[Bound, ...]:
+    """Of positions: low <= x <= high."""
+    return (*(low <= x).bounds, *(x <= high).bounds)
 
 
 @dataclass(frozen=True)
-class Variable:
-    """A symbol that runs over ``size`` values."""
-
+class _Named:
     name: str
-    size: Size
+
+    __iter__ = None
 
     def __str__(self) -> str:
         return self.name
+
+
+@dataclass(frozen=True)
+class Variable(_Named):
+    """A symbol that runs over ``size`` values."""
+
+    size: Size
 
 
 @dataclass(frozen=True)
@@ -219,41 +223,28 @@ Symbol = Variable | Constant | Entry | Word
 
 
 @dataclass(frozen=True)
-class Column:
+class Column(_Named):
     """A column of a list of rules, whose entries are symbols."""
 
-    name: str
     rows: Size
-
-    def __str__(self) -> str:
-        return self.name
 
     def __getitem__(self, row: Any) -> Entry:
         if not isinstance(row, Variable) or row.size != self.rows:
             raise InvalidRecursion(f"{self.name}[{row}]: the index of a column is a symbol of size {self.rows!r}")
         return Entry(self.name, row)
 
-    __iter__ = None
-
 
 @dataclass(frozen=True)
-class Words:
+class Words(_Named):
     """The words of the sentence, as symbols."""
-
-    name: str
-
-    def __str__(self) -> str:
-        return self.name
 
     def __getitem__(self, position: Any) -> Word:
         if not isinstance(position, (Position, int)):
             raise InvalidRecursion(f"{self.name}[{position}]: the index of a word is a position")
         return Word(self.name, _position(position))
 
-    __iter__ = None
 
-
-# ---------------------------------------------------------------------- references, products, sums
+# ---------------------------------------------------------------------- references, sums, rules
 
 
 @dataclass(frozen=True)
@@ -276,21 +267,40 @@ class Ref(_Factor):
         return f"{self.table}[{', '.join(map(str, (*self.positions, *self.symbols))) or '()'}]"
 
 
-@dataclass(frozen=True)
-class Product(_Factor):
-    """Items, weights and comparisons."""
+@dataclass(eq=False)
+class Table(_Written):
+    """A family of items or of weights; its elements are written ``table[positions, symbols]``. By itself no factor."""
 
-    factors: tuple[Ref, ...] = ()
-    bounds: tuple[Bound, ...] = ()
+    page: Recursion = field(repr=False)
+    name: str
+    is_item: bool
+    sizes: tuple[Size, ...]
 
-    def __mul__(self, other: Any) -> Any:
-        if isinstance(other, Sum):
-            return _sum(self) * other
-        other = _product(other)
-        return Product(self.factors + other.factors, self.bounds + other.bounds)
+    __iter__ = None
 
-    def __str__(self) -> str:
-        return " * ".join([*map(str, self.factors), *(f"({b})" for b in self.bounds)]) or "1"
+    def _refused(self, *other: object) -> Any:
+        raise InvalidRecursion(
+            f"{self.name} stands without indices: write {self.name}[...], or {self.name}[()] if it has none"
+        )
+
+    __add__ = __radd__ = __mul__ = __rmul__ = __iadd__ = _refused
+
+    def __getitem__(self, index: Any) -> Ref:
+        index = index if isinstance(index, tuple) else (index,)
+        count = len(index) - len(self.sizes)
+        written = f"{self.name}[{', '.join(repr(x) if isinstance(x, str) else str(x) for x in index) or '()'}]"
+        if count < 0:
+            raise InvalidRecursion(f"{written} has fewer indices than {self.name} has symbols, {len(self.sizes)}")
+        for x in index[:count]:
+            if not isinstance(x, (Position, int)) or isinstance(x, bool):
+                raise InvalidRecursion(f"{written}: {x!s} stands where {self.name} has a position")
+        symbols = tuple(_symbol(x, size, written) for x, size in zip(index[count:], self.sizes, strict=True))
+        return Ref(self.name, self.is_item, tuple(_position(x) for x in index[:count]), symbols, self.page)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if not isinstance(value, Pending):
+            raise InvalidRecursion(f"a rule for {self[index]} is written with +=, not with =")
+        self.page._add(value)
 
 
 @dataclass(frozen=True)
@@ -298,12 +308,6 @@ class Sum(_Factor):
     """Products that are added up: the right side of a rule."""
 
     products: tuple[Product, ...]
-
-    def __mul__(self, other: Any) -> Sum:
-        return Sum(tuple(a * b for a in self.products for b in _sum(other).products))
-
-    def __rmul__(self, other: Any) -> Sum:
-        return _sum(other) * self
 
     def __str__(self) -> str:
         return " + ".join(map(str, self.products)) or "0"
@@ -348,14 +352,19 @@ class Rule:
     @property
     def variables(self) -> tuple[Variable, ...]:
         """All symbol variables."""
-        symbols = [x.row if isinstance(x, Entry) else x for f in (self.head, *self.factors) for x in f.symbols]
-        return tuple(dict.fromkeys(x for x in symbols if isinstance(x, Variable)))
+        return symbols_in((self.head, *self.factors))
 
     def __str__(self) -> str:
         return f"{self.head} += {Product(self.factors, self.bounds)}"
 
 
 # ---------------------------------------------------------------------- what is written becomes what is meant
+
+
+def symbols_in(refs: Iterable[Ref]) -> tuple[Variable, ...]:
+    """The symbol variables that references know, each once."""
+    symbols = [x.row if isinstance(x, Entry) else x for ref in refs for x in ref.symbols]
+    return tuple(dict.fromkeys(x for x in symbols if isinstance(x, Variable)))
 
 
 def _positions(ref: Ref) -> Iterator[Position]:
@@ -377,13 +386,28 @@ def _whole(x: Any, position: Position) -> int:
     return x
 
 
+def _symbol(x: Any, size: Size, written: str) -> Any:
+    if isinstance(x, Position):
+        return Place("", x)
+    if isinstance(x, bool) or not isinstance(x, (int, Variable, Entry, Word, Bracket)):
+        raise InvalidRecursion(f"{written}: {x} stands where the table has a symbol")
+    if isinstance(x, int):
+        if x < 0 or (isinstance(size, int) and x >= size):
+            last = size - 1 if isinstance(size, int) else f"{size} - 1"
+            raise InvalidRecursion(f"{written}: symbol {x} is not in 0 .. {last}")
+        return Constant(x)
+    if isinstance(x, Variable) and x.size != size:
+        raise InvalidRecursion(f"{written}: {x} runs over {x.size} symbols, and the table has {size} there")
+    if isinstance(x, Bracket) and size != 2:
+        raise InvalidRecursion(f"{written}: a comparison is an index of an axis of size 2, and a single one")
+    return x
+
+
 def _product(x: Any) -> Product:
     if isinstance(x, Product):
         return x
     if isinstance(x, Ref):
         return Product((x,))
-    if isinstance(x, Bracket):
-        return Product((), x.bounds)
     if isinstance(x, bool):
         raise InvalidRecursion(
             f"{x} is no factor of a rule: positions are compared by <, <=, > and >=, "
@@ -391,7 +415,7 @@ def _product(x: Any) -> Product:
         )
     if isinstance(x, int) and x == 1:
         return Product()
-    if isinstance(x, Unindexed):
+    if isinstance(x, Table):
         return x._refused()  # type: ignore[no-any-return]
     if isinstance(x, Pending):
         raise InvalidRecursion(f"{x} is no factor of a rule: a sum in a variable grows by x = x + y, not by x += y")
@@ -399,6 +423,13 @@ def _product(x: Any) -> Product:
         f"{x!s} is no factor of a rule: factors are items, weights, comparisons of positions and 1; "
         "another number is a weight"
     )
+
+
+def _times(a: Any, b: Any) -> Product | Sum:
+    if isinstance(a, Sum) or isinstance(b, Sum):
+        return Sum(tuple(_times(x, y) for x in _sum(a).products for y in _sum(b).products))  # type: ignore[misc]
+    a, b = _product(a), _product(b)
+    return Product(a.factors + b.factors, a.bounds + b.bounds)
 
 
 def _sum(x: Any) -> Sum:

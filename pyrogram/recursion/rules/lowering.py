@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from .bounds import Bounds
 from .cells import _KINDS, CellClass, Cells, Head, I, Inner, J, Kind, Loop, Term, names_in, renamed, symbols_in
-from .domains import ZERO, Domain, N, check_arity, constraints, derive, specialized
-from .language import Bound, Entry, InvalidRecursion, Position, Ref, Rule, Symbol
+from .domains import ZERO, Domain, N, check_arity, derive, rule_bounds, specialized
+from .language import Bound, Entry, InvalidRecursion, Position, Ref, Rule, Symbol, between
 from .recursions import Recursion
 
 MOST_KNOWN = 256  # recursions whose cells are kept
@@ -61,37 +61,31 @@ def _lowered(recursion: Recursion, widen: bool) -> Cells:
 def _canonical(rule: Rule, first: int) -> Rule:
     """The rule with (i, j) or (j) for the positions of its head, and with the bounds of what they stand for."""
     names: dict[str, Position] = {}
-    extra: list[Bound] = []
-    for here, x in zip((I, J)[2 - len(rule.head.positions) :], rule.head.positions, strict=True):
-        if x.name in ("", "n"):
-            extra += [*(here <= x).bounds, *(x <= here).bounds]
-        elif x.name in names:  # the same variable twice: RC[i, i]
-            other = names[x.name] + x.offset
-            extra += [*(here <= other).bounds, *(other <= here).bounds]
-        else:
-            old = names[x.name] = here - x.offset
-            extra += [*(Position("", first) <= old).bounds, *(old <= N).bounds]
-    for name in rule.positions:
-        if name not in names and name in ("i", "j"):
-            names[name] = Position(name + "_")
-    bounds = []
-    for b in rule.bounds:
-        at, other = (names.get(z, Position(z)) for z in (b.x, b.y))
-        bounds.append(Bound(at.name, other.name, b.most - at.offset + other.offset))
+    of_head: list[Bound] = []
     positions = (I, J)[2 - len(rule.head.positions) :]
+    for here, x in zip(positions, rule.head.positions, strict=True):
+        if x.name in ("", "n") or x.name in names:  # a constant, or the same variable twice: RC[i, i]
+            known = names.get(x.name, Position(x.name)) + x.offset
+            of_head += between(known, here, known)
+        else:
+            names[x.name] = here - x.offset
+            of_head += between(Position("", first), names[x.name], N)
+    names |= {x: Position(x + "_") for x in rule.positions if x not in names and x in ("i", "j")}
+    bounds: list[Bound] = []
+    for b in rule.bounds:
+        x, y = (names.get(z, Position(z)) for z in (b.x, b.y))
+        bounds += (x <= y + b.most).bounds
     head = replace(renamed(rule.head, names), positions=positions)
-    return Rule(head, tuple(renamed(f, names) for f in rule.factors), (*bounds, *extra), rule.is_case)
+    return Rule(head, tuple(renamed(f, names) for f in rule.factors), (*bounds, *of_head), rule.is_case)
 
 
 def _classes(kind: Kind, rules: list[Rule], first: int, domains: dict[str, Domain], widen: bool) -> list[CellClass]:
     if kind == "goal":
         classes = [CellClass(kind, 0, 0)]
     else:
-        widths = []
-        for rule in rules:
-            bounds = _bounds(rule, first, domains)
-            if bounds.possible:
-                widths.append(_width(kind, bounds))
+        possible = [x for x in (rule_bounds(rule, first, domains) for rule in rules) if x is not None]
+        start = I if kind == "span" else ZERO
+        widths = [(bounds.least(J, start), bounds.most(J, start)) for bounds in possible]
         if not widths:
             return []
         least = min(low for low, _ in widths)
@@ -100,14 +94,13 @@ def _classes(kind: Kind, rules: list[Rule], first: int, domains: dict[str, Domai
         if any(high > fixed for _, high in widths):
             classes.append(CellClass(kind, None, fixed + 1))
         if widen:
-            for rule in rules:
-                name = rule.head.table
+            for name in {rule.head.table for rule in rules}:
                 domains[name] = replace(domains[name], least=min(domains[name].least, fixed + 1))
     for cell in classes:
         for rule in rules:
             narrowed = replace(rule, bounds=rule.bounds + cell.widths)
-            bounds = _bounds(narrowed, first, domains)
-            if bounds.possible:
+            bounds = rule_bounds(narrowed, first, domains)
+            if bounds is not None:
                 _place(cell, narrowed, bounds, cell.limits(first))
         _fill_gaps(cell, rules, domains)
     return [cell for cell in classes if cell.heads]
@@ -115,23 +108,9 @@ def _classes(kind: Kind, rules: list[Rule], first: int, domains: dict[str, Domai
 
 def _fill_gaps(cell: CellClass, rules: Sequence[Rule], domains: Mapping[str, Domain]) -> None:
     """Give zero to items that are never proved in these cells and yet lie between their least and greatest width."""
-    tables = {h.ref.table for h in cell.heads}
-    for rule in rules:
-        head = rule.head
-        if head.table not in tables and cell.kind != "goal" and cell.least in domains[head.table]:
-            tables.add(head.table)
+    for head in (rule.head for rule in rules if cell.kind != "goal"):
+        if cell.least in domains[head.table] and all(h.ref.table != head.table for h in cell.heads):
             cell.heads.append(Head(head))
-
-
-def _bounds(rule: Rule, first: int, domains: Mapping[str, Domain]) -> Bounds:
-    constraints_of_rule = constraints(rule, first, domains)
-    assert constraints_of_rule is not None  # all items have a proof
-    return Bounds([*rule.positions, "i", "j"], constraints_of_rule)
-
-
-def _width(kind: Kind, bounds: Bounds) -> tuple[int, int]:
-    other = I if kind == "span" else ZERO
-    return bounds.least(J, other), bounds.most(J, other)
 
 
 def _place(cell: CellClass, rule: Rule, bounds: Bounds, here: Sequence[Bound]) -> None:
@@ -193,10 +172,8 @@ def _check_order(cell: CellClass, rule: Rule, bounds: Bounds) -> None:
     """
     written = rule.written or rule
     for f, as_written in zip(rule.items, written.items, strict=True):
-        if not f.positions:
+        if not f.positions or cell.kind == "goal":
             fits = cell.kind == "goal"
-        elif cell.kind == "goal":
-            fits = True
         elif cell.kind == "point":
             fits = bounds.least(J, f.positions[-1]) >= 0
         elif len(f.positions) == 1:
@@ -220,11 +197,8 @@ def _sort(cell: CellClass, first: int, domains: Mapping[str, Domain]) -> None:
     for head in cell.heads:
         for term in head.terms:
             for f in term.rule.items:
-                if (
-                    f.table in needs
-                    and may_be_here(cell, term.rule, f, first, domains)
-                    and not _follows_list(term.rule, f)
-                ):
+                here = f.table in needs and may_be_here(cell, term.rule, f, first, domains)
+                if here and not _follows_list(term.rule, f):
                     needs[head.ref.table].setdefault(f.table, term.rule.written or term.rule)
     done: dict[str, None] = {}
 
@@ -243,17 +217,13 @@ def _sort(cell: CellClass, first: int, domains: Mapping[str, Domain]) -> None:
     for table in tables:
         visit(table, ())
     order = list(done)
-    lists = {id(h): _reads_own_list(cell, h, first, domains) for h in cell.heads}
+    # Whether the rows of a list read what earlier rows have added to at the same cell.
+    lists = {id(h): any(items_here(cell, term.rule, first, domains) for term in h.terms) for h in cell.heads}
     cell.heads.sort(key=lambda h: (order.index(h.ref.table), lists[id(h)]))
     last = [h.ref for h in cell.heads if lists[id(h)]]
     for a, b in itertools.combinations(last, 2):
         if a.table == b.table:
             raise InvalidRecursion(f"{a} and {b} both read {a.table} at their own cell: make one list of the two")
-
-
-def _reads_own_list(cell: CellClass, head: Head, first: int, domains: Mapping[str, Domain]) -> bool:
-    """Whether the rows of a list read what earlier rows have added to at the same cell."""
-    return any(items_here(cell, term.rule, first, domains) for term in head.terms)
 
 
 def may_read_own_cell(cells: Cells) -> Iterator[tuple[tuple[Symbol, ...], tuple[Symbol, ...], Rule]]:
@@ -273,8 +243,8 @@ def may_be_here(cell: CellClass, rule: Rule, f: Ref, first: int, domains: Mappin
     """Whether a factor can be in the cell of the rule's head."""
     if len(f.positions) != len(cell.positions):
         return False
-    equal = [b for x, y in zip(f.positions, cell.positions, strict=True) for b in (*(x <= y).bounds, *(y <= x).bounds)]
-    return _bounds(replace(rule, bounds=(*rule.bounds, *equal)), first, domains).possible
+    equal = [b for x, y in zip(f.positions, cell.positions, strict=True) for b in between(x, y, x)]
+    return rule_bounds(replace(rule, bounds=(*rule.bounds, *equal)), first, domains) is not None
 
 
 def _follows_list(rule: Rule, f: Ref) -> bool:

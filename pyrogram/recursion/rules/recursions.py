@@ -24,42 +24,12 @@ from .language import (
     Ref,
     Rule,
     Size,
-    Unindexed,
+    Table,
     Variable,
     Word,
     Words,
-    _position,
     _positions,
 )
-
-
-class Table(Unindexed):
-    """A family of items or of weights; its elements are written ``table[positions, symbols]``."""
-
-    __iter__ = None
-
-    def __init__(self, page: Recursion, name: str, is_item: bool, sizes: tuple[Size, ...]) -> None:
-        self._page, self.name, self.is_item, self.sizes = page, name, is_item, sizes
-
-    def __getitem__(self, index: Any) -> Ref:
-        index = index if isinstance(index, tuple) else (index,)
-        count = len(index) - len(self.sizes)
-        written = f"{self.name}[{', '.join(repr(x) if isinstance(x, str) else str(x) for x in index) or '()'}]"
-        if count < 0:
-            raise InvalidRecursion(f"{written} has fewer indices than {self.name} has symbols, {len(self.sizes)}")
-        for x in index[:count]:
-            if not isinstance(x, (Position, int)) or isinstance(x, bool):
-                raise InvalidRecursion(f"{written}: {x!s} stands where {self.name} has a position")
-        symbols = tuple(_symbol(x, size, written) for x, size in zip(index[count:], self.sizes, strict=True))
-        return Ref(self.name, self.is_item, tuple(_position(x) for x in index[:count]), symbols, self._page)
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        if not isinstance(value, Pending):
-            raise InvalidRecursion(f"a rule for {self[index]} is written with +=, not with =")
-        self._page._add(value)
-
-
-# ---------------------------------------------------------------------- recursions
 
 
 @dataclass
@@ -227,30 +197,13 @@ def _without_brackets(head: Ref, product: Product) -> Iterator[tuple[tuple[Ref, 
     refs = (head, *product.factors)
     places = [(f, a) for f, ref in enumerate(refs) for a, x in enumerate(ref.symbols) if isinstance(x, Bracket)]
     for values in itertools.product((1, 0), repeat=len(places)):
-        factors, cases = list(refs), []
+        factors, bounds = list(refs), [*product.bounds]
         for (f, a), value in zip(places, values, strict=True):
             symbols = list(factors[f].symbols)
-            bracket, symbols[a] = symbols[a], Constant(value)
+            (bound,), symbols[a] = symbols[a].bounds, Constant(value)
             factors[f] = replace(factors[f], symbols=tuple(symbols))
-            cases.append(bracket.bounds if value else tuple(b.negated() for b in bracket.bounds))
-        yield tuple(factors), product.bounds + tuple(b for bounds in cases for b in bounds), bool(places)
-
-
-def _symbol(x: Any, size: Size, written: str) -> Any:
-    if isinstance(x, Position):
-        return Place("", x)
-    if isinstance(x, bool) or not isinstance(x, (int, Variable, Entry, Word, Bracket)):
-        raise InvalidRecursion(f"{written}: {x} stands where the table has a symbol")
-    if isinstance(x, int):
-        if x < 0 or (isinstance(size, int) and x >= size):
-            last = size - 1 if isinstance(size, int) else f"{size} - 1"
-            raise InvalidRecursion(f"{written}: symbol {x} is not in 0 .. {last}")
-        return Constant(x)
-    if isinstance(x, Variable) and x.size != size:
-        raise InvalidRecursion(f"{written}: {x} runs over {x.size} symbols, and the table has {size} there")
-    if isinstance(x, Bracket) and (size != 2 or len(x.bounds) != 1):
-        raise InvalidRecursion(f"{written}: a comparison is an index of an axis of size 2, and a single one")
-    return x
+            bounds.append(bound if value else bound.negated())
+        yield tuple(factors), tuple(bounds), bool(places)
 
 
 def _size(name: str, size: Size) -> Size:
