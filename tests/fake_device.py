@@ -15,7 +15,7 @@ import pytest
 
 from pyrogram.recursion.code import objects
 from pyrogram.recursion.run import on_tensors
-from pyrogram.recursion.run.functions import CPU
+from pyrogram.recursion.run.device_engine import CPU
 from pyrogram.recursion.run.launching import Launcher
 
 _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)

@@ -13,6 +13,7 @@ import functools
 import torch
 from torch import Tensor
 
+from ..code import kernels, objects, ptx
 from ..code.kernels import WARP
 from ..code.objects import Compiled
 from ..code.statements import Function
@@ -23,10 +24,11 @@ from ..emit.rows import chains_of
 from ..emit.traces import Trace, trace_values
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
-from .functions import compiled, compiled_kernels
+from .functions import compiled, compiler
 from .launching import Launcher, Loaded
 from .tensor_inputs import TensorInputs
 
+CPU = "cpu"  # the architecture of kernels that run on the processor at hand, thread by thread
 _SHARE = 4  # of a device's memory that charts may take: one part in so many
 Values = dict[str, Tensor | int]
 
@@ -46,7 +48,7 @@ class DeviceEngine:
         self._torch_dtype: torch.dtype = getattr(torch, dtype)
         self.cells = lower(recursion, widen=True)
         self.layout = Layout(lower(recursion))
-        self._kernels: dict[tuple[str, bool], Loaded] = {}
+        self._kernel = functools.cache(self._load)
 
     def log_counts(
         self,
@@ -176,18 +178,21 @@ class DeviceEngine:
         agenda = 0 if name == "lanes" else size_of_agenda(self.cells, pitch, inputs.sizes)
         return cells, agenda, 3 * cells * self._torch_dtype.itemsize + 8 * agenda
 
-    def _kernel(self, name: str, complete: bool) -> Loaded:
-        if (name, complete) not in self._kernels:
-            module, parameters = compiled_kernels(
-                self.recursion,
-                f"{name} with numbers" if self.shared else name,
-                lambda: ([threads.kernel(name, self.recursion, self.dtype, self.shared)], [threads.log()]),
-                self.dtype,
-                self.launcher.architecture,
-                complete,
-            )
-            self._kernels[name, complete] = self.launcher.load(module, parameters)[name]
-        return self._kernels[name, complete]
+    def _load(self, name: str, complete: bool) -> Loaded:
+        """A kernel, from the cache or made now; see :func:`.kernels.assembly`."""
+        architecture = self.launcher.architecture
+        on_cpu, kind = architecture == CPU, f"kernels: {name}{' with numbers' if self.shared else ''}"
+
+        def module() -> tuple[bytes, dict[str, list[str]]]:
+            kernel = threads.kernel(name, self.recursion, self.dtype, self.shared)
+            text = kernels.assembly([kernel], [threads.log()], self.dtype, "cpu" if on_cpu else "gpu", complete)
+            data = objects.object_of(text) if on_cpu else ptx.ptx_of(text, architecture)
+            return data, {name: [p.name for p in kernel.parameters]}
+
+        target = objects.target() if on_cpu else [architecture]
+        source = "\0".join([self.recursion.key(), kind, str(complete), self.dtype, *target, compiler()])
+        data, parameters = objects.kept(source, ".o" if on_cpu else ".ptx", module)
+        return self.launcher.load(data, name, parameters[name])
 
     @functools.cached_property
     def _sizes(self) -> Compiled:

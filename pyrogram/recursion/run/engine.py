@@ -9,7 +9,7 @@ import math
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -49,20 +49,17 @@ BLOCKS: dict[str, type[driver.Blocks]] = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class Prepared:
-    """A function with the parameters that follow from shapes.
-
-    :param size: of its memory, in cells.
-    :param cost: about the number of operations for a sentence.
-    """
+class Prepared(NamedTuple):
+    """A function with the parameters that follow from shapes."""
 
     call: Call
     size: int
-    pitch: int
+    """Of its memory, in cells."""
     cost: float
+    """About the number of operations for a sentence."""
 
 
+DESCENTS = ("draw", "best")
 MEMORY = ("memory", "mantissas", "exponents")  # arrays of cells; pages of zeros that nobody writes into take no memory
 # What every call gives anew, besides the arrays of sentences and the function's own parameters.
 _LATER = (*MEMORY, "starts", "order", "turns", "agenda", "chains")
@@ -94,11 +91,11 @@ class LanesEngine:
         self._itemsize = np.dtype(self.dtype).itemsize
         self.width = self.width or LINE // self._itemsize
         self.cells = lower(self.recursion, widen=True)
-        self.layout, self._checks = Layout(self.cells, self.given), Checks.of(self.cells)
+        self.layout, self._checks = Layout(self.cells, self.given), Checks(self.cells)
         self.has_symbols = any(self.cells.sizes.values())
-        self._functions: dict[str, Compiled] = {}
         self._prepared: dict[object, Prepared] = {}
         self._own = threading.local()
+        self._function = functools.cache(self._compile)
         self._operations = functools.lru_cache(self._num_operations)
 
     def log_counts(
@@ -154,7 +151,8 @@ class LanesEngine:
             log_z = np.where(log_z < np.inf, values["tangent"], np.nan)
         if not counts:
             return log_z, {}
-        return log_z, {n: out[0] if len(out) == 1 else out.sum(0, dtype=np.float64) for n, out in outputs.items()}
+        sums = {x: out[0] if len(out) == 1 else out.sum(0, dtype=np.float64) for x, out in outputs.items()}
+        return log_z, {x: table.astype(self.dtype, copy=False) for x, table in sums.items()}
 
     def draw(
         self, inputs: Inputs, order: Numbers, rows: tuple[int, int], seed: int, trace: Trace
@@ -164,61 +162,58 @@ class LanesEngine:
         :param rows: number and width.
         :param trace: numbers of the elements of tables, see :mod:`~pyrogram.recursion.emit.traces`.
         """
-        B, n, number = len(inputs.lengths), inputs.pitch - 1, rows[0]
-        log_z = np.empty(B)
-        values = {"log_z": log_z, "draws": number, "seed": seed, "batch": B}
-        values |= trace_values(self.layout, trace, no_rows(number, B, rows[1]))
-        self._run("draw", inputs, order, values, {}, self._alone(inputs, order), 2.0 * n**3 + 1000.0 * number * n)
-        return log_z, values["trace"]
+        number, width = rows
+        values = {"log_z": np.empty(len(inputs.lengths)), "seed": seed}
+        values |= trace_values(self.layout, trace, no_rows(number, len(inputs.lengths), width))
+        self._run("draw", inputs, order, values, {"draws": number}, self._alone(inputs, order))
+        return values["log_z"], values["trace"]
 
     def best(self, inputs: Inputs, order: Numbers, trace: Trace, width: int) -> tuple[Numbers, Numbers]:
         """The log weight of the best derivation, shape ``(B,)``, and the weights in it, shape ``(B, width)``."""
-        B, n = len(inputs.lengths), inputs.pitch - 1
-        values = {"scores": np.empty(B), "batch": B} | trace_values(self.layout, trace, no_rows(B, width))
-        self._run("best", inputs, order, values, {}, self._alone(inputs, order), 2.0 * n**3 + 1000.0 * n)
+        B = len(inputs.lengths)
+        values = {"scores": np.empty(B)} | trace_values(self.layout, trace, no_rows(B, width))
+        self._run("best", inputs, order, values, {}, self._alone(inputs, order))
         return values["scores"], values["trace"]
 
-    def _run(
-        self, name: str, inputs: Inputs, order: Numbers, extra: Values, fixed: Values, alone: int, cost: float = 0.0
-    ) -> None:
+    def _run(self, name: str, inputs: Inputs, order: Numbers, extra: Values, fixed: Values, alone: int) -> None:
         """Call a function on every thread.
 
         :param extra: parameters that other functions have not.
         :param fixed: those that follow from shapes and from what is wanted.
         :param alone: how many of the first sentences are done alone.
-        :param cost: about the number of operations for a sentence; 0: that of log Z and counts.
         """
         if len(order) == 0:
             return
         if alone:
-            self._lone._run(name, inputs, order[:alone], extra, fixed, 0, cost)
-            self._run(name, inputs, order[alone:], extra, fixed, 0, cost)
+            self._lone._run(name, inputs, order[:alone], extra, fixed, 0)
+            self._run(name, inputs, order[alone:], extra, fixed, 0)
             return
-        fixed = {"parts": -(-len(order) // self.width), **fixed, "count": len(order)}
-        pitch = int(inputs.lengths[order[0]]) + 1
-        key = name, pitch, len(inputs.lengths), *fixed.values(), inputs.key or inputs.shapes()
+        pitch = int(inputs.lengths[order[0]]) + 1 | 1  # odd: so rows do not fall into the same cache sets
+        numbers = {"batch": len(inputs.lengths), "pitch": pitch, "parts": -(-len(order) // self.width)}
+        fixed = {**numbers, **fixed, "count": len(order)}
+        key = name, *fixed.values(), inputs.key or inputs.shapes()
         prepared = self._prepared.get(key)
         if prepared is None:
-            prepared = self._prepared[key] = self._prepare(name, inputs, extra, fixed, pitch)
+            prepared = self._prepared[key] = self._prepare(name, inputs, extra, fixed)
         elif not inputs.checked:
             if inputs.lists:
                 self._checks.check_lists(inputs.sizes, inputs.lists)
             self._checks.check_words(inputs)
-        values, descends = {"order": order, **extra, **inputs.arrays()}, name in ("draw", "best")
-        if descends:
+        values = {"order": order, **extra, **inputs.arrays()}
+        if name in DESCENTS:
             values["chains"] = chains_of(self.cells, inputs.sizes, inputs.lists)
 
         def work(turns: Numbers) -> None:
             try:
                 call, own = self._with_memory(prepared), {"turns": turns}
-                if descends:
-                    own["agenda"] = np.zeros(size_of_agenda(self.cells, prepared.pitch, inputs.sizes), np.int64)
+                if name in DESCENTS:
+                    own["agenda"] = np.zeros(size_of_agenda(self.cells, pitch, inputs.sizes), np.int64)
                 call(values | own)
             except BaseException:
                 self._own.__dict__.clear()  # a function that ends early leaves anything in memory
                 raise
 
-        run_workers(work, cost=len(order) * (cost or prepared.cost) * self._itemsize / 8)
+        run_workers(work, cost=len(order) * prepared.cost * self._itemsize / 8)
 
     def _alone(self, inputs: Inputs, order: Numbers) -> int:
         """How many of the first sentences are quicker alone, where the chart of a block has room for others in vain.
@@ -273,26 +268,25 @@ class LanesEngine:
         """The same, one sentence at a time."""
         return replace(self, width=1)
 
-    def _prepare(self, name: str, inputs: Inputs, extra: Values, fixed: Values, pitch: int) -> Prepared:
-        """A function, compiled when it is first needed, and all its parameters that follow from shapes.
-
-        :param pitch: words of the longest sentence, and one.
-        """
+    def _prepare(self, name: str, inputs: Inputs, extra: Values, fixed: Values) -> Prepared:
+        """A function, compiled when it is first needed, and all its parameters that follow from shapes."""
         self._checks.check(inputs, np.dtype(self.weights or self.dtype))
-        values = {**inputs.parameters(), **extra, **fixed}
-        values["pitch"] = pitch | 1  # odd: so rows do not fall into the same cache sets
-        if name in ("lanes", "tangents"):
+        values, n = {**inputs.parameters(), **extra, **fixed}, fixed["pitch"]
+        if name in DESCENTS:
+            cost = 2.0 * n**3 + 1000.0 * n * fixed.get("draws", 1)
+        else:
+            cost = self._operations(n, *inputs.sizes.items()) * (3 if name == "tangents" else 1)
             values.setdefault("scale", np.ones(len(inputs.lengths)))
             for w in self.layout.events:  # without counts of the same rank, and nothing is written into it
                 out = extra.get(f"out.{w.name}", np.zeros((1,) * (w.num_axes + 2), self.dtype))
                 values |= table_parameters(f"out.{w.name}", out, "part", "b")
         for w in self.layout.weights if name == "tangents" else ():
             values |= table_parameters(f"direction.{w.name}", extra[f"direction.{w.name}"], "b")
-        run, cost = self._function(name), self._operations(pitch, *inputs.sizes.items())
+        run = self._function(name)
         call = Call(run, name, values, {*extra, *inputs.arrays(), *_LATER})
         if len(self._prepared) >= MOST_PREPARED:
             self._prepared.clear()
-        return Prepared(call, run("size", values), values["pitch"], cost * (3 if name == "tangents" else 1))
+        return Prepared(call, run("size", values), cost)
 
     def _with_memory(self, prepared: Prepared) -> Call:
         """A function with memory of this thread, which is kept for the next such call if it is small."""
@@ -315,16 +309,13 @@ class LanesEngine:
         numbers = " with numbers" if self.shared else ""
         return f"lanes of {'logs' if self.logs else 'reals'}{numbers} given {sorted(self.given)}"
 
-    def _function(self, name: str) -> Compiled:
+    def _compile(self, name: str) -> Compiled:
         def make() -> list[Function]:
             layout = Layout(lower(self.recursion), self.given)
             blocks = BLOCKS[name](self.recursion, self.width, self.dtype, layout, self.shared, self.logs)
             return [blocks.function(), blocks.size()]
 
-        if name not in self._functions:
-            kind = f"{name} in {self._kind}"
-            self._functions[name] = compiled(self.recursion, kind, make, self.dtype, self.width, self.weights)
-        return self._functions[name]
+        return compiled(self.recursion, f"{name} in {self._kind}", make, self.dtype, self.width, self.weights)
 
 
 def lines_of(cells: int, dtype: Numbers, lanes: int) -> Numbers:

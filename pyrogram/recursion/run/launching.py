@@ -56,20 +56,14 @@ class Launcher:
         handle: int = torch.cuda.current_stream(self.index).cuda_stream
         return handle
 
-    def load(self, module: bytes, parameters: dict[str, list[str]]) -> dict[str, Loaded]:
-        """The kernels of a module, by name.
-
-        :param parameters: names of the parameters of each.
-        """
+    def load(self, module: bytes, name: str, parameters: Sequence[str]) -> Loaded:
+        """A kernel of a module."""
         self._call("cuCtxPushCurrent", self._context)
         try:
             handle = self._call("cuModuleLoadData", module + b"\0")
-            functions = {}
-            for name, names in parameters.items():
-                function = self._call("cuModuleGetFunction", handle, name.encode())
-                blocks = self._call("cuOccupancyMaxActiveBlocksPerMultiprocessor", function, WARP, 0)
-                functions[name] = Loaded(function, names, WARP * max(1, blocks) * self.processors)
-            return functions
+            function = self._call("cuModuleGetFunction", handle, name.encode())
+            blocks = self._call("cuOccupancyMaxActiveBlocksPerMultiprocessor", function, WARP, 0)
+            return Loaded(function, parameters, WARP * max(1, blocks) * self.processors)
         finally:
             self._call("cuCtxPopCurrent")
 

@@ -30,7 +30,6 @@ from .tensor_inputs import factors_of as factors_of
 from .tensor_inputs import fits_compiled as fits_compiled
 
 Numbers = Any  # a numpy array
-_NOTHING = torch.empty(0)  # in the place of weights, which contexts save by themselves
 
 
 class SumsOnTensors(ABC):
@@ -65,10 +64,8 @@ class SumsOnTensors(ABC):
         if launcher is None or not len(inputs.lengths) or not self.program.in_many:
             return None
         inputs = inputs.in_rows()
-        tables = [*inputs.weights.values(), *inputs.words.values()]
-        if any(t.device != inputs.lengths.device for t in tables):
-            return None
-        if any(w.dtype not in FLOATS for w in inputs.weights.values()):
+        tables, words, device = inputs.weights.values(), inputs.words.values(), inputs.lengths.device
+        if any(t.device != device for t in (*tables, *words)) or any(w.dtype not in FLOATS for w in tables):
             return None
         shared = self.program.has_numbers(inputs.weights)
         if shared and name != "best":  # then they are exponentiated; with NaN log Z is NaN
@@ -93,7 +90,8 @@ class SumsOnTensors(ABC):
         """The same of weights that compiled code or kernels can have."""
         if not _has_gradient(inputs):
             return self.log_counts(inputs, counts=False)[0]
-        log_z: Tensor = _LogPartition.apply(self, inputs, self.log_counts(inputs), False, *inputs.weights.values())
+        found, tables = self.log_counts(inputs), inputs.weights.values()
+        log_z: Tensor = _LogPartition.apply(self, inputs.without_weights(), found, False, *tables)
         return log_z
 
     def marginals(
@@ -112,10 +110,10 @@ class SumsOnTensors(ABC):
             inputs = inputs.expanded()
         if by_torch:
             return self.torch_engine.marginals(*inputs.for_torch())
-        tables, (log_z, found) = inputs.weights.values(), self.log_counts(inputs)
-        counts = _Counts.apply(self, inputs, list(found.values()), torch.ones_like(log_z), *tables)
+        (log_z, found), rest, tables = self.log_counts(inputs), inputs.without_weights(), inputs.weights.values()
+        counts = _Counts.apply(self, rest, list(found.values()), torch.ones_like(log_z), *tables)
         by_table = dict(zip(inputs.weights, counts, strict=True))
-        return _LogPartition.apply(self, inputs, (log_z, by_table), True, *tables), by_table
+        return _LogPartition.apply(self, rest, (log_z, by_table), True, *tables), by_table
 
     def log_counts(
         self,
@@ -254,9 +252,8 @@ class _LogPartition(torch.autograd.Function):
         are_shown: bool,
         *tables: Tensor,
     ) -> Tensor:
-        ctx.on, ctx.inputs = on, inputs.with_weights([_NOTHING] * len(tables))
         log_z, counts = found[0], list(found[1].values())
-        ctx.kept = None if are_shown else counts
+        ctx.on, ctx.inputs, ctx.kept = on, inputs, None if are_shown else counts
         ctx.save_for_backward(*tables, *(counts if are_shown else ()))
         return log_z
 
@@ -276,7 +273,10 @@ class _LogPartition(torch.autograd.Function):
 
 
 class _Counts(torch.autograd.Function):
-    """:func:`_scaled_counts`, once differentiable by compiled code."""
+    """Counts, those of each sentence times a factor, once differentiable by compiled code.
+
+    They are taken from ``kept``, the counts themselves, if these were found and nobody else has them.
+    """
 
     @staticmethod
     def forward(
@@ -287,9 +287,15 @@ class _Counts(torch.autograd.Function):
         scale: Tensor,
         *tables: Tensor,
     ) -> Any:
-        ctx.on, ctx.inputs = on, inputs.with_weights([_NOTHING] * len(tables))
+        ctx.on, ctx.inputs = on, inputs
         ctx.save_for_backward(scale, *tables)
-        return tuple(_scaled_counts(on, inputs.with_weights(tables), kept, scale))
+        factors, B = scale.detach(), len(scale)
+        is_one = B < 2 or factors.stride(0) == 0 or bool((factors == factors[0]).all())
+        if kept is None or not (is_one or (inputs.batched and all(len(t) == B for t in tables))):
+            return tuple(on.log_counts(inputs.with_weights(tables), factors)[1].values())
+        if factors.is_cpu and (factors.numpy() == 1).all():  # as those of a sum
+            return tuple(kept)
+        return tuple(_scaled(c, factors[:1] if is_one else factors) for c in kept)
 
     @staticmethod
     def backward(ctx: Any, *directions: Any) -> Any:
@@ -303,21 +309,6 @@ class _Counts(torch.autograd.Function):
 
             gradients = derivatives(counts, [scale, *tables], directions)
         return (None, None, None, *gradients)
-
-
-def _scaled_counts(on: SumsOnTensors, inputs: TensorInputs, kept: list[Tensor] | None, scale: Tensor) -> list[Tensor]:
-    """Counts by compiled code, those of each sentence times a factor.
-
-    :param kept: the counts themselves, if they were found and nobody else has them.
-    """
-    factors, B = scale.detach(), len(scale)
-    is_one = B < 2 or factors.stride(0) == 0 or bool((factors == factors[0]).all())
-    of_each = inputs.batched and all(len(t) == B for t in inputs.weights.values())
-    if kept is None or not (is_one or of_each):
-        return list(on.log_counts(inputs, factors)[1].values())
-    if factors.is_cpu and (factors.numpy() == 1).all():  # as those of a sum
-        return kept
-    return [_scaled(c, factors[:1] if is_one else factors) for c in kept]
 
 
 def _scaled(counts: Tensor, factors: Tensor) -> Tensor:

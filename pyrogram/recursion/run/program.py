@@ -83,27 +83,29 @@ class Program:
 
         :param inputs: weights, all of them float64 or all float32; where some are constants, the others are shared.
         :param scale: what the counts of each sentence are multiplied by, shape ``(B,)``.
-        :param into: what counts are added to instead, zeros in the same shapes, where no two sentences speak of the
-            same element of a table.
+        :param into: what counts are added to, too: zeros in the same shapes, where no two sentences speak of the same
+            element of a table.
         :param by_sentence: counts of shape ``(B, ...)`` also of tables that sentences share.
         """
         if self.in_many:
-            engine, few, unknown = self._ready(inputs)
-            options: dict[str, Any] = {"counts": counts, "scale": scale, "into": into, "by_sentence": by_sentence}
-            log_z, by_table = engine.log_counts(few, longest_first(inputs.lengths), **options)
-            if unknown:
-                log_z.fill(np.nan)
-            return log_z, {n: t.astype(engine.dtype, copy=False) for n, t in by_table.items()} if into is None else {}
+            return self._in_lanes(inputs, counts=counts, scale=scale, into=into, by_sentence=by_sentence)
         few, B = inputs.in_logarithms(), len(inputs.lengths)
         if by_sentence:
             few = replace(few, weights={n: np.broadcast_to(w, (B, *w.shape[1:])) for n, w in few.weights.items()})
         log_z, by_table = self._scalar(_dtype(inputs)).log_counts(few, counts=counts, scale=scale)
         by_table = {name: table for name, table in by_table.items() if name not in inputs.constants}
-        if into is None:
-            return log_z, by_table
-        for name, table in by_table.items():
-            into[name][...] += table
-        return log_z, {}
+        if into is not None:
+            for name, table in by_table.items():
+                into[name][...] += table
+        return log_z, by_table
+
+    def _in_lanes(self, inputs: Inputs, **options: Any) -> tuple[Numbers, dict[str, Numbers]]:
+        """:meth:`.LanesEngine.log_counts` of the engine for these weights."""
+        engine, few, unknown = self._ready(inputs)
+        log_z, by_table = engine.log_counts(few, longest_first(inputs.lengths), **options)
+        if unknown:
+            log_z.fill(np.nan)
+        return log_z, by_table
 
     def tangents(
         self, inputs: Inputs, directions: Mapping[str, Numbers], *, scale: Numbers | None = None
@@ -125,10 +127,7 @@ class Program:
         unit = 2.0 ** np.ceil(np.log2(size)) if size > 0 else 1.0  # a derivative is linear in its direction
         u = {name: x / unit for name, x in u.items()}
         doubles = {name: np.asarray(w, np.float64) for name, w in inputs.weights.items()}
-        engine, few, unknown = self._ready(replace(inputs, weights=doubles))
-        tangent, by_table = engine.log_counts(few, longest_first(inputs.lengths), scale=scale, directions=u)
-        if unknown:
-            tangent.fill(np.nan)
+        tangent, by_table = self._in_lanes(replace(inputs, weights=doubles), scale=scale, directions=u)
         return tangent * unit, {name: table * unit for name, table in by_table.items()}
 
     def best(self, inputs: Inputs, k: int, trace: Trace, width: int) -> tuple[Numbers, Numbers]:

@@ -40,7 +40,7 @@ class ScalarEngine:
     def __init__(self, recursion: Recursion, dtype: str = "float64") -> None:
         self.recursion, self.dtype = recursion, np.dtype(dtype)
         self.cells = lower(recursion)
-        self.layout, self._checks = Layout(self.cells), Checks.of(self.cells)
+        self.layout, self._checks = Layout(self.cells), Checks(self.cells)
         self._compiled: dict[str, objects.Compiled] = {}
 
     def log_counts(

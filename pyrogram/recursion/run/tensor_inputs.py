@@ -16,6 +16,7 @@ from torch import Tensor
 from ..emit.inputs import Inputs
 
 Numbers = Any  # a numpy array
+_NOTHING = torch.empty(0)
 FLOATS = {torch.float32, torch.float64}
 
 
@@ -63,6 +64,10 @@ class TensorInputs:
     def with_weights(self, tables: Sequence[Tensor]) -> TensorInputs:
         """The same with other weights, in the same order; until these are there, somebody may change words."""
         return replace(self, weights=dict(zip(self.weights, tables, strict=True)), checked=False)
+
+    def without_weights(self) -> TensorInputs:
+        """The same, for a context of autograd, which saves weights by itself."""
+        return self.with_weights([_NOTHING] * len(self.weights))
 
     def in_rows(self) -> TensorInputs:
         """The same, with a first dimension of all tables."""
