@@ -88,8 +88,8 @@ class LanesEngine:
     width: int = 0
 
     def __post_init__(self) -> None:
-        self._itemsize = np.dtype(self.dtype).itemsize
-        self.width = self.width or LINE // self._itemsize
+        self._lane = np.dtype(self.dtype)
+        self.width = self.width or LINE // self._lane.itemsize
         self.cells = lower(self.recursion, widen=True)
         self.layout, self._checks = Layout(self.cells, self.given), Checks(self.cells)
         self.has_symbols = any(self.cells.sizes.values())
@@ -135,7 +135,7 @@ class LanesEngine:
                 parts = min(parts, max(PARTS, -(-parts // FLOAT32_BLOCKS)) if self.dtype == "float32" else PARTS)
             for x, table in tables.items():
                 rows = (1, B) if by_sentence or len(table) != 1 else (parts, 1)
-                outputs[x] = np.zeros((*rows, *table.shape[1:]), self.dtype)
+                outputs[x] = np.zeros((*rows, *table.shape[1:]), self._lane)
         # Nothing is multiplied without a scale, and each sentence has its own place.
         fixed: dict[str, Any] = {"parts": parts, "with_counts": int(counts), "plain": int(scale is None)}
         # No parameter, but it tells the strides of outputs.
@@ -152,7 +152,7 @@ class LanesEngine:
         if not counts:
             return log_z, {}
         sums = {x: out[0] if len(out) == 1 else out.sum(0, dtype=np.float64) for x, out in outputs.items()}
-        return log_z, {x: table.astype(self.dtype, copy=False) for x, table in sums.items()}
+        return log_z, {x: table.astype(self._lane, copy=False) for x, table in sums.items()}
 
     def draw(
         self, inputs: Inputs, order: Numbers, rows: tuple[int, int], seed: int, trace: Trace
@@ -213,7 +213,7 @@ class LanesEngine:
                 self._own.__dict__.clear()  # a function that ends early leaves anything in memory
                 raise
 
-        run_workers(work, cost=len(order) * prepared.cost * self._itemsize / 8)
+        run_workers(work, cost=len(order) * prepared.cost * self._lane.itemsize / 8)
 
     def _alone(self, inputs: Inputs, order: Numbers) -> int:
         """How many of the first sentences are quicker alone, where the chart of a block has room for others in vain.
@@ -291,12 +291,12 @@ class LanesEngine:
     def _with_memory(self, prepared: Prepared) -> Call:
         """A function with memory of this thread, which is kept for the next such call if it is small."""
         calls: dict[Prepared, Call] = self._own.__dict__.setdefault("calls", {})
-        if prepared in calls:
-            return calls[prepared]
+        if kept := calls.get(prepared):
+            return kept
         # Weights that only empty sums are multiplied by stay zero, each in its own place.
-        memory = {name: lines_of(prepared.size, np.dtype(self.dtype), self.width) for name in MEMORY}
+        memory = {name: lines_of(prepared.size, self._lane, self.width) for name in MEMORY}
         call = prepared.call.given({**memory, "starts": np.zeros(self.width, np.int64)})
-        room = KEPT // (self.width * self._itemsize)
+        room = KEPT // (self.width * self._lane.itemsize)
         if prepared.size + sum(other.size for other in calls) > room:
             calls.clear()
         if prepared.size <= room:

@@ -131,20 +131,17 @@ class SumsOnTensors(ABC):
         :param by_sentence: see :meth:`marginals`.
         :param constants: the other tables, of the type of the weights, which all sentences then share.
         """
-        kernels, device = None if constants else self.on_device(inputs), inputs.lengths.device
+        kernels = None if constants else self.on_device(inputs)
         if kernels is not None:
-            log_z, by_table = kernels.log_counts(inputs.in_rows(), counts=counts, scale=scale, by_sentence=by_sentence)
-        elif device.type == "cpu" or constants:
+            found = kernels.log_counts(inputs.in_rows(), counts=counts, scale=scale, by_sentence=by_sentence)
+        elif inputs.lengths.is_cpu or constants:
             sentences = inputs.arrays().with_constants(constants or {})
             found = self.program.log_counts(sentences, counts=counts, scale=_factors(scale), by_sentence=by_sentence)
-            log_z, by_table = torch.from_numpy(found[0]), {n: torch.from_numpy(x) for n, x in found[1].items()}
         else:
             with torch.inference_mode(False), torch.no_grad():
                 arguments = (inputs.expanded() if by_sentence else inputs).for_torch()
-                log_z, by_table = self.torch_engine.marginals(*arguments, scale=scale)
-        if not counts:
-            return log_z.to(device, inputs.dtype), {}
-        return log_z.to(device, inputs.dtype), _like_weights(inputs, by_table, log_z)
+                found = self.torch_engine.marginals(*arguments, scale=scale)
+        return _like_weights(inputs, *found)
 
     def tangents(self, inputs: TensorInputs, directions: Sequence[Tensor], scale: Tensor) -> list[Tensor] | None:
         """Derivatives of log Z, shape ``(B,)``, and of the counts by compiled code, without a graph.
@@ -159,9 +156,9 @@ class SumsOnTensors(ABC):
         if not len(inputs.lengths) or not fits_compiled(*tensors) or self.on_device(inputs) is not None:
             return None
         by = {n: u.detach().numpy() for n, u in inputs.with_weights(directions).in_rows().weights.items()}
-        tangent, by_table = self.program.tangents(inputs.arrays(), by, scale=_factors(scale))
-        log_z, tables = torch.from_numpy(tangent), {n: torch.from_numpy(x) for n, x in by_table.items()}
-        return [log_z.to(inputs.dtype), *_like_weights(inputs, tables, log_z).values()]
+        found = self.program.tangents(inputs.arrays(), by, scale=_factors(scale))
+        tangent, by_table = _like_weights(inputs, *found)
+        return [tangent, *by_table.values()]
 
     def best(self, inputs: TensorInputs, k: int, trace: Trace, width: int) -> tuple[Tensor, Tensor]:
         """See :meth:`.Program.best`; scores are float64. On a device the best one is found by kernels, k on the CPU."""
@@ -264,7 +261,8 @@ class _LogPartition(torch.autograd.Function):
         kept = ctx.__dict__.pop("kept", None)  # by one thread
         if not is_traced(gradient):
             kept = [c.detach().clone() for c in shown] or kept
-            return (None, None, None, None, *_Counts.apply(ctx.on, ctx.inputs, kept, gradient, *tables))
+            find = _Counts.apply if torch.is_grad_enabled() else _scaled_counts
+            return (None, None, None, None, *find(ctx.on, ctx.inputs, kept, gradient, *tables))
 
         def log_z(*tables: Tensor) -> list[Tensor]:
             return [ctx.on.in_torch(ctx.inputs.with_weights(tables))]
@@ -273,10 +271,7 @@ class _LogPartition(torch.autograd.Function):
 
 
 class _Counts(torch.autograd.Function):
-    """Counts, those of each sentence times a factor, once differentiable by compiled code.
-
-    They are taken from ``kept``, the counts themselves, if these were found and nobody else has them.
-    """
+    """:func:`_scaled_counts`, once differentiable by compiled code."""
 
     @staticmethod
     def forward(
@@ -289,13 +284,7 @@ class _Counts(torch.autograd.Function):
     ) -> Any:
         ctx.on, ctx.inputs = on, inputs
         ctx.save_for_backward(scale, *tables)
-        factors, B = scale.detach(), len(scale)
-        is_one = B < 2 or factors.stride(0) == 0 or bool((factors == factors[0]).all())
-        if kept is None or not (is_one or (inputs.batched and all(len(t) == B for t in tables))):
-            return tuple(on.log_counts(inputs.with_weights(tables), factors)[1].values())
-        if factors.is_cpu and (factors.numpy() == 1).all():  # as those of a sum
-            return tuple(kept)
-        return tuple(_scaled(c, factors[:1] if is_one else factors) for c in kept)
+        return tuple(_scaled_counts(on, inputs, kept, scale, *tables))
 
     @staticmethod
     def backward(ctx: Any, *directions: Any) -> Any:
@@ -309,6 +298,22 @@ class _Counts(torch.autograd.Function):
 
             gradients = derivatives(counts, [scale, *tables], directions)
         return (None, None, None, *gradients)
+
+
+def _scaled_counts(
+    on: SumsOnTensors, inputs: TensorInputs, kept: list[Tensor] | None, scale: Tensor, *tables: Tensor
+) -> list[Tensor]:
+    """Counts by compiled code, those of each sentence times a factor.
+
+    :param kept: the counts themselves, if they were found and nobody else has them.
+    """
+    factors, B = scale.detach(), len(scale)
+    is_one = B < 2 or factors.stride(0) == 0 or bool((factors == factors[0]).all())
+    if kept is None or not (is_one or (inputs.batched and all(len(t) == B for t in tables))):
+        return list(on.log_counts(inputs.with_weights(tables), factors)[1].values())
+    if factors.is_cpu and (factors.numpy() == 1).all():  # as those of a sum
+        return kept
+    return [_scaled(c, factors[:1] if is_one else factors) for c in kept]
 
 
 def _scaled(counts: Tensor, factors: Tensor) -> Tensor:
@@ -330,13 +335,25 @@ def _factors(scale: Tensor | None) -> Numbers | None:
     return None if factors is None or (factors == 1).all() else factors
 
 
-def _like_weights(inputs: TensorInputs, by_table: Mapping[str, Tensor], log_z: Tensor) -> dict[str, Tensor]:
-    """Counts in shapes, types and places of the weights; those of one sentence are NaN where its log Z is."""
-    unknown, counts = log_z.isnan(), {}
-    spoilt = bool(unknown.any())
+def _like_weights(inputs: TensorInputs, log_z: Any, by_table: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+    """Log Z, and counts in shapes, types and places of the weights; those of one sentence are NaN where its log Z is.
+
+    :param by_table: arrays or tensors with a first dimension; nothing, if there are no counts.
+    """
+    log_z, counts = _as_tensor(log_z, inputs.lengths.device, inputs.dtype), dict[str, Tensor]()
+    if not by_table:
+        return log_z, counts
+    unknown, B = log_z.isnan(), len(log_z)
+    spoilt = True in unknown.tolist()
     for name, w in inputs.weights.items():
-        table = by_table[name]
-        if spoilt and len(table) == len(log_z):
+        table = _as_tensor(by_table[name] if inputs.batched else by_table[name][0], w.device, w.dtype)
+        if spoilt and (B == 1 or (inputs.batched and len(table) == B)):
             table = table.masked_fill(unknown.reshape(-1, *[1] * (table.dim() - 1)), torch.nan)
-        counts[name] = (table if inputs.batched else table[0]).to(w.device, w.dtype)
-    return counts
+        counts[name] = table
+    return log_z, counts
+
+
+def _as_tensor(table: Any, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """An array or a tensor; for few numbers, an operation of torch takes noticeable time."""
+    tensor: Tensor = torch.from_numpy(table) if isinstance(table, np.ndarray) else table
+    return tensor if tensor.dtype == dtype and tensor.device == device else tensor.to(device, dtype)
