@@ -111,7 +111,7 @@ class SumsOnTensors(ABC):
         if by_torch:
             return self.torch_engine.marginals(*inputs.for_torch())
         (log_z, found), rest, tables = self.log_counts(inputs), inputs.without_weights(), inputs.weights.values()
-        counts = _Counts.apply(self, rest, list(found.values()), torch.ones_like(log_z), *tables)
+        counts = _Counts.apply(self, rest, list(found.values()), log_z.new_ones(1).expand(len(log_z)), *tables)
         by_table = dict(zip(inputs.weights, counts, strict=True))
         return _LogPartition.apply(self, rest, (log_z, by_table), True, *tables), by_table
 
@@ -260,7 +260,7 @@ class _LogPartition(torch.autograd.Function):
         tables, shown = saved[: len(ctx.inputs.weights)], saved[len(ctx.inputs.weights) :]
         kept = ctx.__dict__.pop("kept", None)  # by one thread
         if not is_traced(gradient):
-            kept = [c.detach().clone() for c in shown] or kept
+            kept = list(shown) or kept
             find = _Counts.apply if torch.is_grad_enabled() else _scaled_counts
             return (None, None, None, None, *find(ctx.on, ctx.inputs, kept, gradient, *tables))
 
@@ -305,24 +305,30 @@ def _scaled_counts(
 ) -> list[Tensor]:
     """Counts by compiled code, those of each sentence times a factor.
 
-    :param kept: the counts themselves, if they were found and nobody else has them.
+    :param kept: the counts themselves, if they were found. Those that are shown require a gradient; nobody else has the
+        others.
     """
     factors, B = scale.detach(), len(scale)
-    is_one = B < 2 or factors.stride(0) == 0 or bool((factors == factors[0]).all())
-    if kept is None or not (is_one or (inputs.batched and all(len(t) == B for t in tables))):
+    of_each = inputs.batched and all(len(t) == B for t in tables)
+    if not of_each and B > 1 and factors.stride(0) != 0 and not bool((factors == factors[0]).all()):
+        kept = None
+    if kept is None:
         return list(on.log_counts(inputs.with_weights(tables), factors)[1].values())
-    if factors.is_cpu and (factors.numpy() == 1).all():  # as those of a sum
+    if factors.is_cpu and (factors.numpy() == 1).all() and not any(c.requires_grad for c in kept):  # as those of a sum
         return kept
-    return [_scaled(c, factors[:1] if is_one else factors) for c in kept]
+    return [_scaled(c, factors if of_each else factors[:1]) for c in kept]
 
 
 def _scaled(counts: Tensor, factors: Tensor) -> Tensor:
-    """The product; on the CPU by numpy, in place: torch would wake its threads, which then spin and get in our way."""
-    factors = factors.reshape(-1, *[1] * (counts.dim() - 1)).to(counts.dtype)
+    """The product, in place if nobody else has the counts.
+
+    On the CPU by numpy: torch would wake its threads, which then spin and get in our way.
+    """
+    factors, values = factors.reshape(-1, *[1] * (counts.dim() - 1)).to(counts.dtype), counts.detach()
     if not counts.is_cpu:
-        return counts * factors
-    np.multiply(counts.numpy(), factors.numpy(), out=counts.numpy())
-    return counts
+        return values * factors
+    array = values.numpy()
+    return torch.from_numpy(np.multiply(array, factors.numpy(), out=None if counts.requires_grad else array))
 
 
 def _has_gradient(inputs: TensorInputs) -> bool:
@@ -355,5 +361,7 @@ def _like_weights(inputs: TensorInputs, log_z: Any, by_table: Mapping[str, Any])
 
 def _as_tensor(table: Any, device: torch.device, dtype: torch.dtype) -> Tensor:
     """An array or a tensor; for few numbers, an operation of torch takes noticeable time."""
-    tensor: Tensor = torch.from_numpy(table) if isinstance(table, np.ndarray) else table
+    if isinstance(table, np.ndarray):
+        table = torch.from_numpy(table.astype(np.float32, copy=False) if dtype == torch.float32 else table)
+    tensor: Tensor = table
     return tensor if tensor.dtype == dtype and tensor.device == device else tensor.to(device, dtype)
