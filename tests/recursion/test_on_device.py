@@ -141,7 +141,8 @@ def test_numbers_that_sentences_share_may_be_of_any_size(device: Launcher) -> No
     words = torch.tensor([[0, 2, 1, 1], [2, 2, -1, -1]])
     initial, emission = torch.randn(2).log_softmax(-1), torch.randn(2, 3).log_softmax(-1)
     for spread in (1.0, 1000.0):
-        tables = initial[None], spread * torch.randn(1, 2, 3), emission[None]
+        transition = spread * torch.tensor([[1.0, -1.0, -0.5], [-2.0, 1.5, -1.0]])
+        tables = initial[None], transition[None], emission[None]
         found = hmm.log_partition(*tables, words)
         torch.testing.assert_close(found, hmm.log_partition(*tables, words, engine="torch"), rtol=1e-11, atol=1e-11)
     assert {*launched(device)} == {"lanes"}
