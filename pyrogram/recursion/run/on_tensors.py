@@ -346,7 +346,8 @@ def _like_weights(inputs: TensorInputs, log_z: Any, by_table: Mapping[str, Any])
 
     :param by_table: arrays or tensors with a first dimension; nothing, if there are no counts.
     """
-    log_z, counts = _as_tensor(log_z, inputs.lengths.device, inputs.dtype), dict[str, Tensor]()
+    counts: dict[str, Tensor] = {}
+    log_z = _as_tensor(log_z, inputs.lengths.device, inputs.dtype)
     if not by_table:
         return log_z, counts
     unknown, B = log_z.isnan(), len(log_z)
