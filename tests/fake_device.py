@@ -15,8 +15,8 @@ import pytest
 
 from pyrogram.recursion.code import objects
 from pyrogram.recursion.run import on_tensors
-from pyrogram.recursion.run.functions import CPU
-from pyrogram.recursion.run.launching import Launcher, Properties
+from pyrogram.recursion.run.device_engine import CPU
+from pyrogram.recursion.run.launching import Launcher
 
 _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 CONTEXT, STREAM = "the context of torch", 7
@@ -71,14 +71,14 @@ class FakeDriver:
         return (0,)
 
 
-class FakeProperties(Properties):
+class FakeLauncher(Launcher):
     def stream(self) -> int:
         return STREAM
 
 
 def fake_launcher(memory: int = 2**30, processors: int = 1) -> Launcher:
     """A device with one warp for each processor."""
-    return Launcher(FakeProperties(0, CPU, memory, processors), FakeDriver())
+    return FakeLauncher(0, CPU, memory, processors, FakeDriver())
 
 
 def kernels_on(device_type: str, monkeypatch: pytest.MonkeyPatch, memory: int = 2**30) -> Launcher:

@@ -95,8 +95,8 @@ class _LogPartition(torch.autograd.Function):
         rules, trees, model, posteriors = ctx.others
         if torch.is_grad_enabled():
 
-            def log_z(w: Tensor) -> Tensor:
-                return annotation_torch.log_partition(w, rules, trees, model)
+            def log_z(w: Tensor) -> list[Tensor]:
+                return [annotation_torch.log_partition(w, rules, trees, model)]
 
             return derivatives(log_z, [log_weights], [gradient])[0], None, None, None
         counts = torch.from_numpy(posteriors.counts(gradient.double().numpy()))

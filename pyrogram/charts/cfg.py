@@ -274,8 +274,8 @@ class _LogPartition(torch.autograd.Function):
         log_weights, counts = ctx.saved_tensors
         if torch.is_grad_enabled() or is_traced(gradient):
 
-            def log_z(weights: Tensor) -> Tensor:
-                return _on_tensors(weights, ctx.rules, ctx.matches, "torch" if is_traced(gradient) else None)
+            def log_z(weights: Tensor) -> list[Tensor]:
+                return [_on_tensors(weights, ctx.rules, ctx.matches, "torch" if is_traced(gradient) else None)]
 
             return derivatives(log_z, [log_weights], [gradient])[0], None, None
         if log_weights.dim() == 2:

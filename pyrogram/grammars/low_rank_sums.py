@@ -111,7 +111,7 @@ class RankSpaceProgram(TensorProgram):
             grads = dict(zip(inputs.weights, torch.autograd.grad(by_rank, leaves, list(found.values())), strict=True))
         emission = torch.zeros_like(inputs.in_rows().weights["emission"])
         grads["emission"] = emission.index_copy_(-1, used, grads["emission"])
-        return log_z, {name: inputs.like_weights(table) for name, table in grads.items()}
+        return log_z, {name: table if inputs.batched else table[0] for name, table in grads.items()}
 
     @staticmethod
     def _is_shared(inputs: TensorInputs) -> bool:

@@ -82,7 +82,7 @@ def fit(
                 f"block {w.name!r} must have the shape of the weight, ({', '.join(map(str, w.sizes))}) = {expected}, "
                 f"not {tuple(blocks[w.name].shape)}"
             )
-    Checks.of(cells).check_lists(known_sizes, columns)
+    Checks(cells).check_lists(known_sizes, columns)
     _check_words(recursion, known_sizes, num_words)
     return Fitted(known_sizes, columns, tuple(layout.words))
 

@@ -187,7 +187,7 @@ def test_what_threads_have_for_themselves_is_interleaved_by_warps() -> None:
     f = Function("mark", [mark, own, kernels.THREAD, kernels.THREADS], code.body)
     text = kernels.assembly([kernels.Kernel(f, {"mark": "size"})], [], "float64", "cpu")
     launcher, written = fake_launcher(), torch.full((size * count,), -1)
-    kernel = launcher.load(objects.object_of(text), {"mark": ["mark", "size"]})["mark"]
+    kernel = launcher.load(objects.object_of(text), "mark", ["mark", "size"])
     launcher.launch(kernel, count, {"mark": written, "size": size})
     for t in range(count):
         for k in range(size):

@@ -12,7 +12,7 @@ import pytest
 import torch
 from fake_device import kernels_on, launched
 
-from pyrogram.charts import dmv, projective
+from pyrogram.charts import dmv, hmm, projective
 from pyrogram.recursion.run import on_tensors
 from pyrogram.recursion.run.launching import Launcher
 
@@ -136,12 +136,27 @@ def test_tables_that_sentences_share_have_summed_counts(device: Launcher) -> Non
     assert launched(device) == ["lanes"]
 
 
-def test_best_trees_are_those_of_enumeration(device: Launcher) -> None:
+def test_numbers_that_sentences_share_may_be_of_any_size(device: Launcher) -> None:
+    """They are exponentiated where they are near one; else all weights are logarithms."""
+    words = torch.tensor([[0, 2, 1, 1], [2, 2, -1, -1]])
+    initial, emission = torch.randn(2).log_softmax(-1), torch.randn(2, 3).log_softmax(-1)
+    for spread in (1.0, 1000.0):
+        transition = spread * torch.tensor([[1.0, -1.0, -0.5], [-2.0, 1.5, -1.0]])
+        tables = initial[None], transition[None], emission[None]
+        found = hmm.log_partition(*tables, words)
+        torch.testing.assert_close(found, hmm.log_partition(*tables, words, engine="torch"), rtol=1e-11, atol=1e-11)
+    assert {*launched(device)} == {"lanes"}
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_best_trees_are_those_of_enumeration(device: Launcher, dtype: torch.dtype) -> None:
     arcs, stops, lengths = scores([3, 1, 5, 4, 2])
+    arcs, stops = arcs.to(dtype), stops.to(dtype)
     heads, found = projective.top_k(arcs, stops, lengths)
-    for b, (n, one) in enumerate(zip(lengths.tolist(), enumerated(arcs, stops, lengths), strict=True)):
+    truth = enumerated(arcs.double(), stops.double(), lengths)
+    for b, (n, one) in enumerate(zip(lengths.tolist(), truth, strict=True)):
         best = max(range(len(one.trees)), key=one.scores.__getitem__)
-        assert float(found[0, b]) == pytest.approx(one.scores[best], rel=1e-13)
+        assert float(found[0, b]) == pytest.approx(one.scores[best], rel=1e-13 if dtype == torch.float64 else 1e-6)
         assert heads[0, b].tolist() == [*one.trees[best], *[-1] * (5 - n)]
     assert launched(device) == ["best"]
 

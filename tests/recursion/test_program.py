@@ -140,7 +140,7 @@ def test_long_sentences_are_done_alone(name: str, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(engine, "LONG", 3)
     program, scale, widths = Program(made), np.random.default_rng(1).random(15), set[tuple[int, int]]()
     prepare = LanesEngine._prepare
-    monkeypatch.setattr(LanesEngine, "_prepare", lambda *a: widths.add((a[0].width, a[-1])) or prepare(*a))
+    monkeypatch.setattr(LanesEngine, "_prepare", lambda *a: widths.add((a[0].width, a[-1]["pitch"])) or prepare(*a))
     compare(program.log_counts(given, scale=scale), in_logs(made, given, scale), 1e-11)
     assert {width for width, _ in widths} == {1, 8} and min(pitch for width, pitch in widths if width == 8) < 31
     np.testing.assert_allclose(program.log_counts(given, counts=False)[0], in_logs(made, given)[0], rtol=1e-11)

@@ -40,7 +40,8 @@ def runs(made: Recursion, given: Inputs, dtype: str, **options: Any) -> list[tup
     if all(len(table) == 1 for table in given.weights.values()) and not any(
         w.num_positions for w in Program(made).tables
     ):
-        found.append(LanesEngine(made, dtype, logs=False).log_counts(in_reals(given, dtype), order, **options))
+        numbers = LanesEngine(made, dtype, logs=False, shared=LanesEngine(made).has_symbols)
+        found.append(numbers.log_counts(in_reals(given, dtype), order, **options))
     return found
 
 
@@ -269,7 +270,7 @@ def test_long_chains_of_rare_words() -> None:
     weights = {n: t - np.log(np.exp(t).sum(-1, keepdims=True)) for n, t in given.weights.items()}
     weights["emission"] = weights["emission"] - 7.0
     given = replace(given, weights=weights)
-    engine = LanesEngine(made, logs=False)
+    engine = LanesEngine(made, logs=False, shared=True)
     log_z, _ = engine.log_counts(in_reals(given, "float64"), np.arange(8), counts=False)
     np.testing.assert_allclose(log_z, ScalarEngine(made).log_counts(given)[0], rtol=1e-12)
 
@@ -378,6 +379,26 @@ def test_what_is_flushed_to_zero_matters_nowhere(page: Any, weights: dict[str, f
     for found in runs(made, given, "float64"):
         compare(found, log_z, counts, 1e-10)
     compare(Program(made).log_counts(given), log_z, counts, 1e-10)
+
+
+def test_words_beside_several_symbols() -> None:
+    """Where all sentences share a table, its elements of one word lie side by side: axes are turned, and back."""
+
+    @recursion
+    def arcs_that_emit(p: Any) -> None:
+        """Words are of pairs of states."""
+        j, w = p.positions("j"), p.words("w")
+        a, b = p.symbols("a b", "K")
+        X, Z = p.items("X", "K"), p.items("Z")
+        start, arc = p.weights("start", "K"), p.weights("arc", "K", "K", "V")
+        X[1, a] += start[a]
+        X[j, b] += X[j - 1, a] * arc[a, b, w[j]]
+        Z[()] += X[p.n, a] * start[a]
+
+    made, rng = arcs_that_emit(), np.random.default_rng(0)
+    weights = {"start": rng.normal(size=(1, 2)), "arc": rng.normal(size=(1, 2, 2, 4))}
+    given = Inputs(np.array([5, 3, 1]), weights, {"w": rng.integers(0, 4, (3, 5))}, {"K": 2, "V": 4}, {})
+    compare(Program(made).log_counts(given), *ScalarEngine(made).log_counts(given), 1e-12)
 
 
 def test_no_engine_is_given_the_code_of_another() -> None:

@@ -104,6 +104,22 @@ def test_torch_has_them_from_compiled_code(page: Page, shared: bool, monkeypatch
         torch.testing.assert_close(x, y, rtol=1e-9, atol=1e-9)
 
 
+def test_counts_that_are_shown_stay_as_they_are() -> None:
+    """The gradient of log Z is a multiple of them, and is found in memory of its own, in any order and twice."""
+    scores = torch.randn(3, 5, 5, 1, dtype=torch.float64).requires_grad_()
+    factors = torch.tensor([2.0, -1.0, 0.5], dtype=torch.float64)
+    log_z, counts, _ = projective.marginals(scores)
+    (expected,) = torch.autograd.grad((factors * projective.log_partition(scores, engine="torch")).sum(), scores)
+    before = counts.detach().clone()
+    for _ in range(2):
+        (found,) = torch.autograd.grad((factors * log_z).sum(), scores, retain_graph=True)
+        torch.testing.assert_close(found, expected)
+        torch.testing.assert_close(counts.detach(), before, rtol=0, atol=0)
+    counts.detach().mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        torch.autograd.grad(log_z.sum(), scores)
+
+
 @pytest.mark.parametrize("shared", [False, None], ids=["own", "some shared"])
 @pytest.mark.parametrize("page", [p for p in PAGES if str(p) in ("projective", "semi_markov", "grandparents")], ids=str)
 def test_a_direction_that_is_no_number_harms_no_other_sentence(page: Page, shared: bool | None) -> None:

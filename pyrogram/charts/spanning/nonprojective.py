@@ -120,6 +120,9 @@ class _InTorch(SumsInTorch):
 class _Compiled:
     """Compiled code; where the range of floats is not enough, logarithms in torch."""
 
+    in_many = False
+    """Whether kernels and compiled derivatives of counts are made of it."""
+
     def __init__(self, multiroot: bool, in_torch: SumsInTorch) -> None:
         self._multiroot, self._in_torch = multiroot, in_torch
 

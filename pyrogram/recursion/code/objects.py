@@ -75,8 +75,8 @@ class Call:
     """A call that is made again and again, with most of its parameters as they were.
 
     :param compiled: has the function.
-    :param values: integers, reals and arrays by name; those that every call gives anew may be missing.
-    :param later: the names of these.
+    :param values: integers, reals and arrays by name.
+    :param later: the names of those that every call gives anew; they may be missing.
     """
 
     def __init__(self, compiled: Compiled, name: str, values: Mapping[str, Any], later: Collection[str] = ()) -> None:
@@ -84,7 +84,7 @@ class Call:
         self._places = {key: x for x, key in enumerate(names)}
         self._slots = (ctypes.c_int64 * len(names))(*(0 if key in later else slot(values[key]) for key in names))
         self._function = _FUNCTION(compiled.addresses[name])
-        self._kept = values  # their arrays stay where they are
+        self._kept = {key: x for key, x in values.items() if key not in later}  # their arrays stay where they are
 
     def given(self, values: Mapping[str, Any]) -> Call:
         """The same call with more of its parameters."""

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -36,21 +36,23 @@ class Inputs:
     lists: Mapping[str, Numbers]
     constants: frozenset[str] = frozenset()
     checked: bool = False
-    #: Of inputs that are made of others: what stands for their :meth:`shapes`, and addresses that stay, by parameter.
+    #: Of inputs that are made of others: what stands for their :meth:`shapes`, and addresses of tables that stay.
     key: object = field(default=None, init=False, repr=False)
     addresses: Mapping[str, int] = field(default_factory=lambda: _NONE, init=False, repr=False)
 
     def with_constants(self, constants: Mapping[str, Numbers]) -> Inputs:
         """The same with tables of numbers that are not counted, shape ``(B, *axes)``, positions first."""
-        return (
-            replace(self, weights={**self.weights, **constants}, constants=frozenset(constants)) if constants else self
-        )
+        if not constants:
+            return self
+        return replace(self, weights={**self.weights, **constants}, constants=frozenset(constants))
 
     def in_logarithms(self) -> Inputs:
         """The same, with logarithms of all weights."""
+        if not self.constants:
+            return self
         with np.errstate(divide="ignore"):
             logs = {name: np.log(self.weights[name]) for name in self.constants}
-        return replace(self, weights={**self.weights, **logs}, constants=frozenset()) if logs else self
+        return replace(self, weights={**self.weights, **logs}, constants=frozenset())
 
     @property
     def pitch(self) -> int:
@@ -58,32 +60,35 @@ class Inputs:
         return int(self.lengths.max(initial=1)) + 1
 
     def shapes(self) -> tuple[object, ...]:
-        """All of weights and sizes that :meth:`strides` and checks depend on."""
+        """All of weights and sizes that checks, and the parameters that are no :meth:`arrays`, depend on."""
         layouts = [x for name, t in self.weights.items() for x in (name, t.shape, t.strides, t.dtype.char)]
         return self.constants, *layouts, *self.sizes.items()
 
-    def strides(self) -> dict[str, int]:
-        """The parameters of compiled code that are no arrays."""
-        values: dict[str, int] = {"pitch": self.pitch}
+    def parameters(self) -> dict[str, Any]:
+        """Those that all compiled functions have, see :mod:`~pyrogram.recursion.emit.layout`."""
+        values: dict[str, Any] = {"pitch": self.pitch}
         values |= {f"size.{name}": size for name, size in self.sizes.items()}
         for name, table in self.weights.items():
-            values |= strided(f"weight.{name}", table, ("b", *range(table.ndim - 1)))
-        return values
+            values |= table_parameters(f"weight.{name}", table, "b")
+        return values | self.arrays()
 
-    def arrays(self) -> dict[str, Numbers]:
-        """The parameters that are arrays, but for those of :attr:`addresses`, and the strides of words."""
-        arrays = {"lengths": np.asarray(self.lengths, np.int64, order="C")}
+    def arrays(self) -> dict[str, Any]:
+        """Of these the arrays, and the strides of words."""
+        arrays: dict[str, Any] = {"lengths": np.asarray(self.lengths, np.int64, order="C")}
         for name, column in self.lists.items():
             arrays[f"list.{name}"] = np.asarray(column, np.int64, order="C")
         for name, words in self.words.items():
             arrays[f"words.{name}"], arrays[f"words.{name}.b"] = np.asarray(words, np.int64, order="C"), words.shape[1]
         for name, table in self.weights.items():
-            if f"weight.{name}" not in self.addresses:
-                arrays[f"weight.{name}"] = table
+            arrays[f"weight.{name}"] = self.addresses.get(name, table)
         return arrays
 
 
-def strided(name: str, table: Numbers, axes: Sequence[object]) -> dict[str, int]:
-    """The strides of the axes of a table, in elements; 0 of sentences, and of parts, that share all of it."""
-    sizes = zip(axes, table.shape, table.strides, strict=True)
-    return {f"{name}.{x}": 0 if x in ("part", "b") and n == 1 else s // table.itemsize for x, n, s in sizes}
+def table_parameters(name: str, table: Numbers, *before: str) -> dict[str, Any]:
+    """A table with its strides in elements, as :meth:`.WeightTable.parameters` names them.
+
+    :param before: axes before those of the weight. Their strides are 0 where all sentences, or parts, share the table.
+    """
+    axes = (*before, *range(table.ndim - len(before)))
+    strides = zip(axes, table.shape, table.strides, strict=True)
+    return {name: table} | {f"{name}.{x}": 0 if x in before and n == 1 else s // table.itemsize for x, n, s in strides}

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,44 +12,30 @@ import numpy as np
 from ..emit.inputs import Inputs
 from ..emit.layout import Layout
 from ..rules.cells import Cells
-from ..rules.language import Constant, Entry, InvalidRecursion, Rule, Size, Symbol, Word, whole_numbers
+from ..rules.language import Constant, Entry, InvalidRecursion, Rule, Size, Word, whole_numbers
 from ..rules.lowering import may_read_own_cell
 
 Numbers = Any  # a numpy array
 
 
-@dataclass(frozen=True)
 class Checks:
-    """What there is to check of a recursion: found once, for sentences may be few and short.
+    """What there is to check of a recursion: found once, for sentences may be few and short."""
 
-    :param symbols: constants and entries of columns, with the sizes of their axes and the places where they stand.
-    :param words: names of words, empty for positions, the sizes of the axes that they are indices of, and a place for
-        each.
-    :param orders: the symbols of heads that a list names, and those of the items that they read at their own cell.
-    """
-
-    layout: Layout
-    symbols: list[tuple[Constant | Entry, Size, str]]
-    words: list[tuple[str, Size, str]]
-    orders: list[tuple[tuple[Symbol, ...], tuple[Symbol, ...], Rule]]
-
-    @staticmethod
-    def of(cells: Cells) -> Checks:
-        """Those of a recursion."""
-        symbols: list[tuple[Constant | Entry, Size, str]] = []
-        words: dict[tuple[str, Size], str] = {}
+    def __init__(self, cells: Cells) -> None:
+        self._layout = Layout(cells)
+        #: Constants and entries of columns, with the sizes of their axes and the places where they stand.
+        self._symbols: list[tuple[Constant | Entry, Size, str]] = []
+        #: Places by names of words, empty for positions, and sizes of the axes that they are indices of.
+        self._words: dict[tuple[str, Size], str] = {}
+        #: Symbols of heads that a list names, and of the items that they read at their own cell.
+        self._orders = list(may_read_own_cell(cells))
         for rule in cells.recursion.rules:
             for ref in (rule.head, *rule.factors):
                 for x, size in zip(ref.symbols, cells.recursion.tables[ref.table].sizes, strict=True):
                     if isinstance(x, Word):
-                        words.setdefault((x.words, size), f"{ref} in {rule}")
-                    elif isinstance(x, Entry) or (
-                        isinstance(x, Constant) and not (isinstance(size, int) and x.value < size)
-                    ):
-                        symbols.append((x, size, f"{rule}: symbol {x} of {ref}"))
-        layout = Layout(cells)
-        places = [(*key, place) for key, place in words.items()]
-        return Checks(layout, symbols, places, list(may_read_own_cell(cells)))
+                        self._words.setdefault((x.words, size), f"{ref} in {rule}")
+                    elif isinstance(x, Constant | Entry):
+                        self._symbols.append((x, size, f"{rule}: symbol {x} of {ref}"))
 
     def check(self, inputs: Inputs, dtype: Numbers) -> None:
         """
@@ -67,7 +52,7 @@ class Checks:
         """
         :raises InvalidRecursion: if a table of weights is missing.
         """
-        for w in self.layout.weights:
+        for w in self._layout.weights:
             if w.name not in inputs.weights:
                 raise InvalidRecursion(f"weights {w.name} are missing")
 
@@ -75,7 +60,7 @@ class Checks:
         """
         :raises InvalidRecursion: if words are missing, too few, or no symbols of an axis that they are an index of.
         """
-        for name, size, place in self.words:
+        for (name, size), place in self._words.items():
             number = _number(size, inputs.sizes)
             if name:
                 _check_sentences(name, inputs.words, inputs.lengths, number, place)
@@ -92,24 +77,24 @@ class Checks:
             is no symbol of the axis that it is an index of, or rules that read their own cell are not in topological
             order, children first.
         """
-        of_weights = {s for w in self.layout.weights for s in w.sizes if isinstance(s, str)}
-        for name in sorted({*self.layout.sizes, *of_weights}):
+        of_weights = {s for w in self._layout.weights for s in w.sizes if isinstance(s, str)}
+        for name in sorted({*self._layout.sizes, *of_weights}):
             if sizes.get(name, 0) < 1:
                 raise InvalidRecursion(f"size {name} is missing, or not positive: {sizes.get(name)}")
-        for name in self.layout.lists:
+        for name in self._layout.lists:
             if name not in lists:
                 raise InvalidRecursion(f"column {name} of a list of rules is missing")
-        for x, size, place in self.symbols:
+        for x, size, place in self._symbols:
             if isinstance(x, Entry):
                 _check_column(lists[x.column], x, _number(x.row.size, sizes), _number(size, sizes))
             elif x.value >= _number(size, sizes):
                 raise InvalidRecursion(f"{place} is not below size {size}, {_number(size, sizes)}")
-        for head, factor, written in self.orders:
+        for head, factor, written in self._orders:
             _check_order(head, factor, written, lists)
 
     def _check_weights(self, inputs: Inputs, dtype: Numbers) -> None:
         weights, B, positions = inputs.weights, len(inputs.lengths), inputs.pitch
-        for w in self.layout.weights:
+        for w in self._layout.weights:
             table, end = weights[w.name], 1 + w.num_positions
             symbols = tuple(_number(s, inputs.sizes) for s in w.sizes)
             shape = table.shape

@@ -9,12 +9,11 @@ neighbours are read at once; results go back the same way. Both are indexing by 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from ..code import kernels, objects, ptx
 from ..code.kernels import WARP
 from ..code.objects import Compiled
 from ..code.statements import Function
@@ -25,33 +24,13 @@ from ..emit.rows import chains_of
 from ..emit.traces import Trace, trace_values
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
-from .functions import compiled, compiled_kernels
+from .functions import compiled, compiler
 from .launching import Launcher, Loaded
 from .tensor_inputs import TensorInputs
 
+CPU = "cpu"  # the architecture of kernels that run on the processor at hand, thread by thread
 _SHARE = 4  # of a device's memory that charts may take: one part in so many
 Values = dict[str, Tensor | int]
-
-
-@dataclass
-class Batch:
-    """Sentences on a device, the longest first.
-
-    :param order: numbers of the sentences.
-    :param values: parameters of kernels.
-    :param pitch: positions of the longest one, and one more.
-    :param inputs: the sentences as they came.
-    """
-
-    order: Tensor
-    values: Values
-    pitch: int
-    inputs: TensorInputs
-
-    def back(self, by_sentence: Tensor) -> Tensor:
-        """What is by sentence, in the order in which they were given: ``(.., B)`` to ``(B, ..)``."""
-        rows = by_sentence.movedim(-1, 0)
-        return torch.empty(rows.shape, dtype=rows.dtype, device=rows.device).index_copy_(0, self.order, rows)
 
 
 class DeviceEngine:
@@ -69,7 +48,7 @@ class DeviceEngine:
         self._torch_dtype: torch.dtype = getattr(torch, dtype)
         self.cells = lower(recursion, widen=True)
         self.layout = Layout(lower(recursion))
-        self._kernels: dict[tuple[str, bool], Loaded] = {}
+        self._kernel = functools.cache(self._load)
 
     def log_counts(
         self,
@@ -86,10 +65,10 @@ class DeviceEngine:
         :param by_sentence: counts of shape ``(B, ..)`` also of tables that sentences share.
         """
         weights, B, device = inputs.weights, len(inputs.lengths), inputs.lengths.device
-        batch = self._batch(inputs)
+        order, values = self._batch(inputs)
         log_z = torch.empty(B, dtype=torch.float64, device=device)
-        values = batch.values | {"log_z": log_z, "with_counts": int(counts), "plain": 1}
-        scales = torch.ones(B, device=device) if scale is None else scale.detach().index_select(0, batch.order)
+        values |= {"log_z": log_z, "with_counts": int(counts), "plain": 1}
+        scales = torch.ones(B, device=device) if scale is None else scale.detach().index_select(0, order)
         values["scale"] = scales.to(torch.float64)
         outputs: dict[str, Tensor] = {}
         for w in self.layout.events:
@@ -97,62 +76,64 @@ class DeviceEngine:
             shape = (*weights[w.name].shape[1:], *(() if shared else (B,))) if counts else (1,) * w.num_axes
             outputs[w.name] = out = torch.zeros(shape, dtype=self._torch_dtype, device=device)
             values |= _strided(f"out.{w.name}", out, w.num_axes, shared or not counts) | {f"out.{w.name}.part": 0}
-        self._launch("lanes", batch, values)
+        self._launch("lanes", inputs, values)
         tables = {}
         for name, out in outputs.items() if counts else ():
             of_sentences = out.dim() == weights[name].dim()
-            tables[name] = batch.back(out) if of_sentences else out[None]
-        return batch.back(log_z), tables
+            tables[name] = _back(out, order) if of_sentences else out[None]
+        return _back(log_z, order), tables
 
     def draw(self, inputs: TensorInputs, number: int, seed: int, trace: Trace, width: int) -> tuple[Tensor, Tensor]:
         """Log Z, and the weights in drawn derivations, shape ``(number, B, width)``."""
         B, device = len(inputs.lengths), inputs.lengths.device
-        batch = self._batch(inputs)
+        order, values = self._batch(inputs)
         log_z = torch.empty(B, dtype=torch.float64, device=device)
         rows = torch.full((number, B, width), -1, dtype=torch.long, device=device)
-        values = batch.values | {"log_z": log_z} | trace_values(self.layout, trace, rows)
-        self._launch("draw", batch, values | {"draws": number, "seed": seed, "batch": B})
-        return batch.back(log_z), batch.back(rows.movedim(1, -1)).transpose(0, 1)
+        values |= {"log_z": log_z, "draws": number, "seed": seed, "batch": B}
+        values |= trace_values(self.layout, trace, rows)
+        self._launch("draw", inputs, values)
+        return _back(log_z, order), _back(rows.movedim(1, -1), order).transpose(0, 1)
 
     def best(self, inputs: TensorInputs, trace: Trace, width: int) -> tuple[Tensor, Tensor]:
         """The log weight of the best derivation, shape ``(B,)``, and the weights in it, shape ``(B, width)``."""
         B, device = len(inputs.lengths), inputs.lengths.device
-        batch = self._batch(inputs, raised=False)
+        order, values = self._batch(inputs, raised=False)
         scores = torch.empty(B, dtype=torch.float64, device=device)
         rows = torch.full((B, width), -1, dtype=torch.long, device=device)
-        values = batch.values | trace_values(self.layout, trace, rows)
-        self._launch("best", batch, values | {"scores": scores, "batch": B})
-        return batch.back(scores), batch.back(rows.movedim(0, -1))
+        values |= {"scores": scores, "batch": B}
+        values |= trace_values(self.layout, trace, rows)
+        self._launch("best", inputs, values)
+        return _back(scores, order), _back(rows.movedim(0, -1), order)
 
     # ------------------------------------------------------------------ parameters
 
-    def _batch(self, inputs: TensorInputs, raised: bool = True) -> Batch:
-        """Sentences in the order of their lengths.
+    def _batch(self, inputs: TensorInputs, raised: bool = True) -> tuple[Tensor, Values]:
+        """The order of sentences by their lengths, the longest first, and parameters of kernels.
 
         :param raised: whether numbers that all sentences share are exponentiated.
         """
-        pitch, lengths, weights = self.pitch(inputs), inputs.lengths, inputs.weights
+        pitch, lengths = self._pitch(inputs), inputs.lengths
+        weights = {name: w.detach().to(self._torch_dtype) for name, w in inputs.weights.items()}
         order = torch.argsort(lengths, descending=True, stable=True)
         # No kernel reads beyond a table, whatever the lengths are.
         sorted_lengths = lengths.index_select(0, order).clamp(0, pitch - 1).to(torch.long)
         values: Values = {"pitch": pitch, "count": len(lengths), "lengths": sorted_lengths}
         values["order"] = torch.arange(len(lengths), device=lengths.device)
         values |= {f"size.{name}": inputs.sizes[name] for name in self.layout.sizes}
-        columns = inputs.list_tensors()
-        values |= {f"list.{name}": columns[name].to(torch.long).contiguous() for name in self.layout.lists}
+        for name in self.layout.lists:
+            values[f"list.{name}"] = torch.from_numpy(inputs.lists[name]).to(lengths.device, torch.long).contiguous()
         for name, rows in inputs.words.items():
             values[f"words.{name}"] = rows.index_select(0, order).to(torch.long).contiguous()
             values[f"words.{name}.b"] = rows.shape[1]
         for w in self.layout.weights:
-            table, shared = weights[w.name].detach().to(self._torch_dtype), len(weights[w.name]) == 1
+            table, shared = weights[w.name], len(weights[w.name]) == 1
             rows = table[0] if shared else table.movedim(0, -1).index_select(-1, order)
             values |= _strided(f"weight.{w.name}", rows, w.num_axes, shared)
         if self.shared:
-            numbers = threads.numbers_of(self.recursion, weights, inputs.sizes, raised)
-            values["numbers"] = numbers.to(self._torch_dtype)
-        return Batch(order, values, pitch, inputs)
+            values["numbers"] = threads.numbers_of(self.recursion, weights, inputs.sizes, raised)
+        return order, values
 
-    def pitch(self, inputs: TensorInputs) -> int:
+    def _pitch(self, inputs: TensorInputs) -> int:
         """Positions of the longest sentence and one more, as far as shapes tell; else lengths are asked."""
         bounds = []
         for w in self.layout.weights:
@@ -163,57 +144,55 @@ class DeviceEngine:
 
     # ------------------------------------------------------------------ kernels
 
-    def _launch(self, name: str, batch: Batch, values: Values) -> None:
+    def _launch(self, name: str, inputs: TensorInputs, values: Values) -> None:
         """Start a kernel, and the complete one if it leaves sentences to that."""
-        self._start(name, False, batch, values)
+        self._start(name, False, inputs, values)
         log_z = values.get("log_z")
         if isinstance(log_z, Tensor) and log_z.isnan().any():
-            self._start(name, True, batch, values)
+            self._start(name, True, inputs, values)
 
-    def _start(self, name: str, complete: bool, batch: Batch, values: Values) -> None:
-        kernel, descends = self._kernel(name, complete), name != "lanes"
-        B, device = len(batch.order), batch.order.device
-        cells, agenda, each = self._room(batch.pitch, batch.inputs.sizes, descends)
-        if descends:
-            chains = chains_of(self.cells, batch.inputs.sizes, batch.inputs.lists)
+    def _start(self, name: str, complete: bool, inputs: TensorInputs, values: Values) -> None:
+        kernel, B, device = self._kernel(name, complete), len(inputs.lengths), inputs.lengths.device
+        cells, agenda, each = self._room(name, inputs)
+        if agenda:
+            chains = chains_of(self.cells, inputs.sizes, inputs.lists)
             values["chains"] = torch.from_numpy(chains).to(device)
-        most = min(kernel.most_threads, self.launcher.device.memory // (_SHARE * each))
+        most = min(kernel.most_threads, self.launcher.memory // (_SHARE * each))
         number = max(WARP, min(-(-B // WARP) * WARP, most // WARP * WARP))
         values |= {"size": cells, "size.agenda": agenda, "again": int(complete)}
-        for name in ("memory", "mantissas", "exponents"):
-            values[name] = torch.zeros(number * cells, dtype=self._torch_dtype, device=device)
+        for array in ("memory", "mantissas", "exponents"):
+            values[array] = torch.zeros(number * cells, dtype=self._torch_dtype, device=device)
         values["agenda"] = torch.empty(number * agenda, dtype=torch.long, device=device)
         self.launcher.launch(kernel, number, values)
 
-    def fits(self, inputs: TensorInputs, descends: bool) -> bool:
-        """Whether the device has memory for a warp, and what a warp has fits into indices of 32 bits.
+    def fits(self, inputs: TensorInputs, name: str) -> bool:
+        """Whether the device has memory for a warp of a kernel, and what a warp has fits into indices of 32 bits."""
+        *numbers, each = self._room(name, inputs)
+        return WARP * max(numbers) < 2**31 and WARP * each <= self.launcher.memory // _SHARE
 
-        :param descends: whether derivations are wanted.
-        """
-        *numbers, each = self._room(self.pitch(inputs), inputs.sizes, descends)
-        return WARP * max(numbers) < 2**31 and WARP * each <= self.launcher.device.memory // _SHARE
-
-    def _room(self, pitch: int, sizes: Mapping[str, int], descends: bool) -> tuple[int, int, int]:
+    def _room(self, name: str, inputs: TensorInputs) -> tuple[int, int, int]:
         """What a thread has for itself: cells of a chart, numbers of an agenda; bytes of all."""
-        unused = dict.fromkeys(self._sizes.parameters["size"], 0)
-        symbols = {f"size.{name}": sizes[name] for name in self.layout.sizes}
+        pitch, unused = self._pitch(inputs), dict.fromkeys(self._sizes.parameters["size"], 0)
+        symbols = {f"size.{size}": inputs.sizes[size] for size in self.layout.sizes}
         cells = self._sizes("size", {**unused, **symbols, "pitch": pitch})
-        agenda = size_of_agenda(self.cells, pitch, sizes) if descends else 0
+        agenda = 0 if name == "lanes" else size_of_agenda(self.cells, pitch, inputs.sizes)
         return cells, agenda, 3 * cells * self._torch_dtype.itemsize + 8 * agenda
 
-    def _kernel(self, name: str, complete: bool) -> Loaded:
-        key = name, complete
-        if key not in self._kernels:
-            module, parameters = compiled_kernels(
-                self.recursion,
-                f"{name} with numbers" if self.shared else name,
-                lambda: ([threads.kernel(name, self.recursion, self.dtype, self.shared)], [threads.log()]),
-                self.dtype,
-                self.launcher.device.architecture,
-                complete,
-            )
-            self._kernels[key] = self.launcher.load(module, parameters)[name]
-        return self._kernels[key]
+    def _load(self, name: str, complete: bool) -> Loaded:
+        """A kernel, from the cache or made now; see :func:`.kernels.assembly`."""
+        architecture = self.launcher.architecture
+        on_cpu, kind = architecture == CPU, f"kernels: {name}{' with numbers' if self.shared else ''}"
+
+        def module() -> tuple[bytes, dict[str, list[str]]]:
+            kernel = threads.kernel(name, self.recursion, self.dtype, self.shared)
+            text = kernels.assembly([kernel], [threads.log()], self.dtype, "cpu" if on_cpu else "gpu", complete)
+            data = objects.object_of(text) if on_cpu else ptx.ptx_of(text, architecture)
+            return data, {name: [p.name for p in kernel.parameters]}
+
+        target = objects.target() if on_cpu else [architecture]
+        source = "\0".join([self.recursion.key(), kind, str(complete), self.dtype, *target, compiler()])
+        data, parameters = objects.kept(source, ".o" if on_cpu else ".ptx", module)
+        return self.launcher.load(data, name, parameters[name])
 
     @functools.cached_property
     def _sizes(self) -> Compiled:
@@ -229,3 +208,9 @@ def _strided(name: str, table: Tensor, num_axes: int, shared: bool) -> Values:
     """A table ``(*axes,)`` or ``(*axes, B)`` with its strides."""
     axes = {f"{name}.{x}": s for x, s in enumerate(table.stride()[:num_axes])}
     return {name: table, f"{name}.b": 0 if shared else table.stride(-1), **axes}
+
+
+def _back(by_sentence: Tensor, order: Tensor) -> Tensor:
+    """What is by sentence, in the order in which they were given: ``(.., B)`` to ``(B, ..)``."""
+    rows = by_sentence.movedim(-1, 0)
+    return torch.empty(rows.shape, dtype=rows.dtype, device=rows.device).index_copy_(0, order, rows)

@@ -7,9 +7,9 @@ from __future__ import annotations
 import functools
 import math
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,13 +18,13 @@ from ..code.statements import Function
 from ..code.threads import run_workers
 from ..emit import descents, driver, tangents
 from ..emit.agenda import size_of_agenda
-from ..emit.inputs import PARTS, Inputs, strided
+from ..emit.inputs import PARTS, Inputs, table_parameters
 from ..emit.layout import Layout
 from ..emit.rows import chains_of
 from ..emit.tables import Tables
 from ..emit.traces import Trace, no_rows, trace_values
 from ..rules.cells import CellClass, Cells, Term, symbols_in
-from ..rules.language import InvalidRecursion, Ref, Size, Word, _positions
+from ..rules.language import InvalidRecursion, Ref, Word, _positions
 from ..rules.lowering import items_here, lower
 from ..rules.recursions import Recursion
 from .checks import Checks
@@ -49,24 +49,23 @@ BLOCKS: dict[str, type[driver.Blocks]] = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class Prepared:
-    """A function with the parameters that follow from shapes.
-
-    :param size: of its memory, in cells.
-    :param cost: about the number of operations for a sentence.
-    """
+class Prepared(NamedTuple):
+    """A function with the parameters that follow from shapes."""
 
     call: Call
     size: int
-    pitch: int
+    """Of its memory, in cells."""
     cost: float
+    """About the number of operations for a sentence."""
 
 
+DESCENTS = ("draw", "best")
+MEMORY = ("memory", "mantissas", "exponents")  # arrays of cells; pages of zeros that nobody writes into take no memory
 # What every call gives anew, besides the arrays of sentences and the function's own parameters.
-_LATER = ("order", "turns", "memory", "mantissas", "exponents", "starts", "agenda", "chains")
+_LATER = (*MEMORY, "starts", "order", "turns", "agenda", "chains")
 
 
+@dataclass(eq=False)
 class LanesEngine:
     """Log Z, expected counts, draws and best derivations of many sentences at once.
 
@@ -76,30 +75,27 @@ class LanesEngine:
     :param weights: the type of weights, if it is another.
     :param given: tables that are not counted; where there are some, no weights are logarithms.
     :param shared: whether all sentences share the weights of :func:`plain_tables`. These are then no logarithms, except
-        for best derivations, which take logarithms alone. None: if all weights are shared, and items have symbols.
-    :param width: sentences at once; None: as many as a cache line has numbers.
+        for best derivations, which take logarithms alone.
+    :param width: sentences at once; 0: as many as a cache line has numbers.
     """
 
-    def __init__(
-        self,
-        recursion: Recursion,
-        dtype: str = "float64",
-        logs: bool = True,
-        weights: str = "",
-        given: frozenset[str] = frozenset(),
-        shared: bool | None = None,
-        width: int | None = None,
-    ) -> None:
-        self._weights = np.dtype(weights or dtype)
-        self.dtype, self._name, self.width = np.dtype(dtype), dtype, width or LINE // np.dtype(dtype).itemsize
-        self.cells = lower(recursion, widen=True)
-        self.layout, self._checks = Layout(self.cells, given), Checks.of(self.cells)
-        self.recursion, self.logs = recursion, logs
+    recursion: Recursion
+    dtype: str = "float64"
+    logs: bool = True
+    weights: str = ""
+    given: frozenset[str] = frozenset()
+    shared: bool = False
+    width: int = 0
+
+    def __post_init__(self) -> None:
+        self._lane = np.dtype(self.dtype)
+        self.width = self.width or LINE // self._lane.itemsize
+        self.cells = lower(self.recursion, widen=True)
+        self.layout, self._checks = Layout(self.cells, self.given), Checks(self.cells)
         self.has_symbols = any(self.cells.sizes.values())
-        self.shared = not logs and self.has_symbols if shared is None else shared
-        self._functions: dict[str, Compiled] = {}
         self._prepared: dict[object, Prepared] = {}
         self._own = threading.local()
+        self._function = functools.cache(self._compile)
         self._operations = functools.lru_cache(self._num_operations)
 
     def log_counts(
@@ -124,38 +120,39 @@ class LanesEngine:
         :param directions: of the log weights, in their shapes and of the type of lanes, at most one: then derivatives
             in this direction are found.
         """
-        B, alone = len(inputs.lengths), self._alone(inputs, order)
-        log_z, outputs = np.empty(B), dict[str, Numbers]()
+        name, B = "lanes" if directions is None else "tangents", len(inputs.lengths)
+        alone = self._alone(inputs, order) if name == "lanes" else 0
         parts = alone + -(-(len(order) - alone) // self.width)
+        outputs = {}
         if into is not None:
-            outputs = {name: table[None] for name, table in into.items()}
+            outputs = {x: table[None] for x, table in into.items()}
             if any(table.dtype != self.dtype for table in into.values()):
                 raise ValueError(f"counts are added to tables of {self.dtype}, the type of the weights: make them such")
         elif counts:
             self._checks.check_names(inputs)
             tables = {w.name: inputs.weights[w.name] for w in self.layout.events}
             if not by_sentence and any(len(table) == 1 for table in tables.values()):
-                parts = min(parts, max(PARTS, -(-parts // FLOAT32_BLOCKS)) if self.dtype == np.float32 else PARTS)
-            for name, table in tables.items():
+                parts = min(parts, max(PARTS, -(-parts // FLOAT32_BLOCKS)) if self.dtype == "float32" else PARTS)
+            for x, table in tables.items():
                 rows = (1, B) if by_sentence or len(table) != 1 else (parts, 1)
-                outputs[name] = np.zeros((*rows, *table.shape[1:]), self.dtype)
+                outputs[x] = np.zeros((*rows, *table.shape[1:]), self._lane)
         # Nothing is multiplied without a scale, and each sentence has its own place.
         fixed: dict[str, Any] = {"parts": parts, "with_counts": int(counts), "plain": int(scale is None)}
         # No parameter, but it tells the strides of outputs.
         fixed["outputs"] = by_sentence, *[(n, x.shape, x.strides) for n, x in (into or directions or {}).items()]
-        values = {"log_z": log_z, **{f"out.{name}": out for name, out in outputs.items()}}
+        values = {"log_z": np.empty(B), **{f"out.{x}": out for x, out in outputs.items()}}
         if scale is not None:
             values["scale"] = np.ascontiguousarray(scale, np.float64)
-        if directions is None:
-            self._run("lanes", inputs, order, values, fixed, alone)
-        else:
-            tangent = np.empty(B)
-            values |= {"tangent": tangent} | {f"direction.{name}": x for name, x in directions.items()}
-            self._run("tangents", inputs, order, values, fixed, 0)
-            log_z = np.where(log_z < np.inf, tangent, np.nan)
+        if directions is not None:
+            values |= {"tangent": np.empty(B)} | {f"direction.{x}": u for x, u in directions.items()}
+        self._run(name, inputs, order, values, fixed, alone)
+        log_z = values["log_z"]
+        if directions is not None:
+            log_z = np.where(log_z < np.inf, values["tangent"], np.nan)
         if not counts:
             return log_z, {}
-        return log_z, {n: out[0] if len(out) == 1 else out.sum(0, dtype=np.float64) for n, out in outputs.items()}
+        sums = {x: out[0] if len(out) == 1 else out.sum(0, dtype=np.float64) for x, out in outputs.items()}
+        return log_z, {x: table.astype(self._lane, copy=False) for x, table in sums.items()}
 
     def draw(
         self, inputs: Inputs, order: Numbers, rows: tuple[int, int], seed: int, trace: Trace
@@ -165,61 +162,58 @@ class LanesEngine:
         :param rows: number and width.
         :param trace: numbers of the elements of tables, see :mod:`~pyrogram.recursion.emit.traces`.
         """
-        B, n, number = len(inputs.lengths), inputs.pitch - 1, rows[0]
-        log_z = np.empty(B)
-        values = {"log_z": log_z, "draws": number, "seed": seed, "batch": B}
-        values |= trace_values(self.layout, trace, no_rows(number, B, rows[1]))
-        self._run("draw", inputs, order, values, {}, self._alone(inputs, order), 2.0 * n**3 + 1000.0 * number * n)
-        return log_z, values["trace"]
+        number, width = rows
+        values = {"log_z": np.empty(len(inputs.lengths)), "seed": seed}
+        values |= trace_values(self.layout, trace, no_rows(number, len(inputs.lengths), width))
+        self._run("draw", inputs, order, values, {"draws": number}, self._alone(inputs, order))
+        return values["log_z"], values["trace"]
 
     def best(self, inputs: Inputs, order: Numbers, trace: Trace, width: int) -> tuple[Numbers, Numbers]:
         """The log weight of the best derivation, shape ``(B,)``, and the weights in it, shape ``(B, width)``."""
-        B, n = len(inputs.lengths), inputs.pitch - 1
-        values = {"scores": np.empty(B), "batch": B} | trace_values(self.layout, trace, no_rows(B, width))
-        self._run("best", inputs, order, values, {}, self._alone(inputs, order), 2.0 * n**3 + 1000.0 * n)
+        B = len(inputs.lengths)
+        values = {"scores": np.empty(B)} | trace_values(self.layout, trace, no_rows(B, width))
+        self._run("best", inputs, order, values, {}, self._alone(inputs, order))
         return values["scores"], values["trace"]
 
-    def _run(
-        self, name: str, inputs: Inputs, order: Numbers, extra: Values, fixed: Values, alone: int, cost: float = 0.0
-    ) -> None:
+    def _run(self, name: str, inputs: Inputs, order: Numbers, extra: Values, fixed: Values, alone: int) -> None:
         """Call a function on every thread.
 
         :param extra: parameters that other functions have not.
         :param fixed: those that follow from shapes and from what is wanted.
         :param alone: how many of the first sentences are done alone.
-        :param cost: about the number of operations for a sentence; 0: that of log Z and counts.
         """
         if len(order) == 0:
             return
         if alone:
-            self._lone._run(name, inputs, order[:alone], extra, fixed, 0, cost)
-            self._run(name, inputs, order[alone:], extra, fixed, 0, cost)
+            self._lone._run(name, inputs, order[:alone], extra, fixed, 0)
+            self._run(name, inputs, order[alone:], extra, fixed, 0)
             return
-        fixed = {"parts": -(-len(order) // self.width), **fixed, "count": len(order)}
-        pitch = int(inputs.lengths[order[0]]) + 1
-        key = name, pitch, len(inputs.lengths), *fixed.values(), inputs.key or inputs.shapes()
+        pitch = int(inputs.lengths[order[0]]) + 1 | 1  # odd: so rows do not fall into the same cache sets
+        numbers = {"batch": len(inputs.lengths), "pitch": pitch, "parts": -(-len(order) // self.width)}
+        fixed = {**numbers, **fixed, "count": len(order)}
+        key = name, *fixed.values(), inputs.key or inputs.shapes()
         prepared = self._prepared.get(key)
         if prepared is None:
-            prepared = self._prepared[key] = self._prepare(name, inputs, extra, fixed, pitch)
+            prepared = self._prepared[key] = self._prepare(name, inputs, extra, fixed)
         elif not inputs.checked:
             if inputs.lists:
                 self._checks.check_lists(inputs.sizes, inputs.lists)
             self._checks.check_words(inputs)
-        values, descends = {"order": order, **extra, **inputs.arrays()}, name in ("draw", "best")
-        if descends:
+        values = {"order": order, **extra, **inputs.arrays()}
+        if name in DESCENTS:
             values["chains"] = chains_of(self.cells, inputs.sizes, inputs.lists)
 
         def work(turns: Numbers) -> None:
             try:
-                call, later = self._with_memory(prepared, inputs.addresses), {"turns": turns}
-                if descends:
-                    later["agenda"] = np.zeros(size_of_agenda(self.cells, prepared.pitch, inputs.sizes), np.int64)
-                call(values | later)
+                call, own = self._with_memory(prepared), {"turns": turns}
+                if name in DESCENTS:
+                    own["agenda"] = np.zeros(size_of_agenda(self.cells, pitch, inputs.sizes), np.int64)
+                call(values | own)
             except BaseException:
                 self._own.__dict__.clear()  # a function that ends early leaves anything in memory
                 raise
 
-        run_workers(work, cost=len(order) * (cost or prepared.cost) * self.dtype.itemsize / 8)
+        run_workers(work, cost=len(order) * prepared.cost * self._lane.itemsize / 8)
 
     def _alone(self, inputs: Inputs, order: Numbers) -> int:
         """How many of the first sentences are quicker alone, where the chart of a block has room for others in vain.
@@ -245,29 +239,24 @@ class LanesEngine:
         sentence alone has vectors of them, but for best derivations.
         """
         if not self.has_symbols:
-            return float(as_long_as(n))
+            return 0.0 if n < LONG else 2.0 if n < 2 * LONG else 5.0
         if self._operations(n, *sizes.items()) < WORTH:
             return 0.0
-        items = self.cells.sizes.items()
-        cells = sum(2 * _product(symbols, sizes) * n ** self.cells.arity[name] for name, symbols in items)
+        cells = sum(2 * self.cells.num_symbols(x, sizes) * n ** self.cells.arity[x] for x in self.cells.sizes)
         return 6.0 if cells * LINE > LARGE else 2.5
-
-    @functools.cached_property
-    def _sums(self) -> list[tuple[tuple[Size, ...], int]]:
-        """Of every sum of products its symbols, and how many positions its terms have."""
-        sums = []
-        for cell, _, term in self.cells.terms:
-            cells, inner = max(0, len(cell.positions) - (cell.width is not None)), term.inner
-            if inner is not None:
-                sums.append((tuple(x.size for x in (*inner.free, *inner.symbols)), cells + len(inner.loops)))
-            sums.append((tuple(x.size for x in symbols_in(term.factors)), cells))
-        return sums
 
     def _num_operations(self, n: int, *sizes: tuple[str, int]) -> float:
         """About the number of operations for a sentence of n words, inside and outside."""
-        return sum(
-            6.0 * _product(symbols, dict(sizes)) * float(n) ** p / math.factorial(p) for symbols, p in self._sums
-        )
+        total, known = 0.0, dict(sizes)
+        for cell, _, term in self.cells.terms:
+            positions, inner = max(0, len(cell.positions) - (cell.width is not None)), term.inner
+            sums = [(symbols_in(term.factors), positions)]
+            if inner is not None:
+                sums.append(((*inner.free, *inner.symbols), positions + len(inner.loops)))
+            for symbols, p in sums:
+                products = math.prod(x.size if isinstance(x.size, int) else known[x.size] for x in symbols)
+                total += 6.0 * products * float(n) ** p / math.factorial(p)
+        return total
 
     @functools.cached_property
     def _positions(self) -> int:
@@ -277,84 +266,56 @@ class LanesEngine:
     @functools.cached_property
     def _lone(self) -> LanesEngine:
         """The same, one sentence at a time."""
-        options = self._name, self.logs, self._weights.name, self.layout.given, self.shared
-        return LanesEngine(self.recursion, *options, width=1)
+        return replace(self, width=1)
 
-    def _prepare(self, name: str, inputs: Inputs, extra: Values, fixed: Values, pitch: int) -> Prepared:
-        """A function, compiled when it is first needed, and all its parameters that follow from shapes.
-
-        :param pitch: words of the longest sentence, and one.
-        """
-        self._checks.check(inputs, self._weights)
-        values: dict[str, Any] = {**inputs.strides(), **fixed}
-        values["pitch"] = pitch | 1  # odd: so rows do not fall into the same cache sets
-        run, later = self._function(name), {*extra, *inputs.arrays(), *inputs.addresses, *_LATER}
-        for w in self.layout.events if "plain" in fixed else ():
-            out = extra.get(f"out.{w.name}")
-            if out is None:  # of the same rank, and nothing is written into it
-                out = values[f"out.{w.name}"] = np.zeros((1,) * (inputs.weights[w.name].ndim + 1), self.dtype)
-            values |= strided(f"out.{w.name}", out, ("part", "b", *range(out.ndim - 2)))
-        if fixed.get("plain"):
-            values["scale"] = np.ones(len(inputs.lengths))
+    def _prepare(self, name: str, inputs: Inputs, extra: Values, fixed: Values) -> Prepared:
+        """A function, compiled when it is first needed, and all its parameters that follow from shapes."""
+        self._checks.check(inputs, np.dtype(self.weights or self.dtype))
+        values, n = {**inputs.parameters(), **extra, **fixed}, fixed["pitch"]
+        if name in DESCENTS:
+            cost = 2.0 * n**3 + 1000.0 * n * fixed.get("draws", 1)
+        else:
+            cost = self._operations(n, *inputs.sizes.items()) * (3 if name == "tangents" else 1)
+            values.setdefault("scale", np.ones(len(inputs.lengths)))
+            for w in self.layout.events:  # without counts of the same rank, and nothing is written into it
+                out = extra.get(f"out.{w.name}", np.zeros((1,) * (w.num_axes + 2), self.dtype))
+                values |= table_parameters(f"out.{w.name}", out, "part", "b")
         for w in self.layout.weights if name == "tangents" else ():
-            direction = extra[f"direction.{w.name}"]
-            values |= strided(f"direction.{w.name}", direction, ("b", *range(direction.ndim - 1)))
-        size = run("size", {**values, **inputs.arrays(), **inputs.addresses})
+            values |= table_parameters(f"direction.{w.name}", extra[f"direction.{w.name}"], "b")
+        run = self._function(name)
+        call = Call(run, name, values, {*extra, *inputs.arrays(), *_LATER})
         if len(self._prepared) >= MOST_PREPARED:
             self._prepared.clear()
-        cost = self._operations(pitch, *inputs.sizes.items()) * (3 if name == "tangents" else 1)
-        return Prepared(Call(run, name, values, later), size, values["pitch"], cost)
+        return Prepared(call, run("size", values), cost)
 
-    def _with_memory(self, prepared: Prepared, addresses: Mapping[str, int]) -> Call:
-        """A function with memory of this thread, which is kept for the next such call if it is small.
-
-        :param addresses: of weights, of which a thread keeps those of the last call.
-        """
-        calls = self._own.__dict__.setdefault("calls", {})
-        kept = calls.get(prepared)
-        if kept is not None and kept[0] is addresses:
-            call: Call = kept[1]
-            return call
-        if kept is not None:
-            memory = kept[2]
-        else:  # weights that only empty sums are multiplied by stay zero, each in its own place
-            memory = {name: lines_of(prepared.size, self.dtype, self.width) for name in self._memories}
-            memory["starts"] = np.zeros(self.width, np.int64)
-        call = prepared.call.given({**memory, **addresses})
-        if memory["memory"].nbytes + sum(other["memory"].nbytes for _, _, other in calls.values()) > KEPT:
+    def _with_memory(self, prepared: Prepared) -> Call:
+        """A function with memory of this thread, which is kept for the next such call if it is small."""
+        calls: dict[Prepared, Call] = self._own.__dict__.setdefault("calls", {})
+        if kept := calls.get(prepared):
+            return kept
+        # Weights that only empty sums are multiplied by stay zero, each in its own place.
+        memory = {name: lines_of(prepared.size, self._lane, self.width) for name in MEMORY}
+        call = prepared.call.given({**memory, "starts": np.zeros(self.width, np.int64)})
+        room = KEPT // (self.width * self._lane.itemsize)
+        if prepared.size + sum(other.size for other in calls) > room:
             calls.clear()
-        if memory["memory"].nbytes <= KEPT:
-            calls[prepared] = addresses, call, memory
+        if prepared.size <= room:
+            calls[prepared] = call
         return call
-
-    #: Arrays of cells. Pages of zeros that nobody writes into take no memory.
-    _memories: Sequence[str] = ("memory", "mantissas", "exponents")
 
     @property
     def _kind(self) -> str:
         """Tells the functions of this engine from those of others, in the cache."""
         numbers = " with numbers" if self.shared else ""
-        return f"lanes of {'logs' if self.logs else 'reals'}{numbers} given {sorted(self.layout.given)}"
+        return f"lanes of {'logs' if self.logs else 'reals'}{numbers} given {sorted(self.given)}"
 
-    def _function(self, name: str) -> Compiled:
+    def _compile(self, name: str) -> Compiled:
         def make() -> list[Function]:
-            layout = Layout(lower(self.recursion), self.layout.given)
-            blocks = BLOCKS[name](self.recursion, self.width, self._name, layout, self.shared, self.logs)
+            layout = Layout(lower(self.recursion), self.given)
+            blocks = BLOCKS[name](self.recursion, self.width, self.dtype, layout, self.shared, self.logs)
             return [blocks.function(), blocks.size()]
 
-        if name not in self._functions:
-            kind = f"{name} in {self._kind}"
-            functions = compiled(self.recursion, kind, make, self._name, self.width, self._weights.name)
-            self._functions[name] = functions
-        return self._functions[name]
-
-
-def as_long_as(n: Any) -> Any:
-    """How many sentences of n words alone take as long as a block of them; 0 where none is done alone.
-
-    From 256 words on charts of blocks are far larger than the caches.
-    """
-    return 2.0 * (n >= LONG) + 3.0 * (n >= 2 * LONG)
+        return compiled(self.recursion, f"{name} in {self._kind}", make, self.dtype, self.width, self.weights)
 
 
 def lines_of(cells: int, dtype: Numbers, lanes: int) -> Numbers:
@@ -368,11 +329,6 @@ def lines_of(cells: int, dtype: Numbers, lanes: int) -> Numbers:
         ) from None
     skip = -memory.ctypes.data % LINE // memory.itemsize
     return memory[skip : skip + cells * lanes]
-
-
-def _product(symbols: Sequence[Size], sizes: Mapping[str, int]) -> int:
-    """The number of all symbols together."""
-    return math.prod(s if isinstance(s, int) else sizes[s] for s in symbols)
 
 
 def plain_tables(recursion: Recursion) -> frozenset[str]:

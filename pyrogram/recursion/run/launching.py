@@ -20,8 +20,6 @@ from torch import Tensor
 from ..code.kernels import WARP
 from ..code.ptx import architecture_for
 
-_DRIVER = "cuda.bindings.driver"  # of the package cuda-python
-
 
 @dataclass(frozen=True)
 class Loaded:
@@ -37,53 +35,35 @@ class Loaded:
     most_threads: int
 
 
-@dataclass(frozen=True)
-class Properties:
-    """What is to be known of a device.
+class Launcher:
+    """Loads kernels on a device, and launches them.
 
+    :param index: of the device.
     :param architecture: one of :data:`.ptx.ARCHITECTURES`.
     :param memory: bytes.
     :param processors: that run threads side by side.
+    :param driver: functions of CUDA's driver, as ``cuda.bindings`` has them.
     """
 
-    index: int
-    architecture: str
-    memory: int
-    processors: int
+    def __init__(self, index: int, architecture: str, memory: int, processors: int, driver: Any) -> None:
+        self.index, self.architecture, self.memory, self.processors = index, architecture, memory, processors
+        self._driver = driver
+        # The context that torch has: memory and streams are the same.
+        self._context = self._call("cuDevicePrimaryCtxRetain", self._call("cuDeviceGet", index))
 
     def stream(self) -> int:
         """The handle of torch's current stream."""
         handle: int = torch.cuda.current_stream(self.index).cuda_stream
         return handle
 
-
-class Launcher:
-    """Loads kernels, and launches them.
-
-    :param device: to launch them on.
-    :param driver: functions of CUDA's driver, as ``cuda.bindings`` has them.
-    """
-
-    def __init__(self, device: Properties, driver: Any) -> None:
-        self.device, self._driver = device, driver
-        handle = self._call("cuDeviceGet", device.index)
-        # The context that torch has: memory and streams are the same.
-        self._context = self._call("cuDevicePrimaryCtxRetain", handle)
-
-    def load(self, module: bytes, parameters: dict[str, list[str]]) -> dict[str, Loaded]:
-        """The kernels of a module, by name.
-
-        :param parameters: names of the parameters of each.
-        """
+    def load(self, module: bytes, name: str, parameters: Sequence[str]) -> Loaded:
+        """A kernel of a module."""
         self._call("cuCtxPushCurrent", self._context)
         try:
             handle = self._call("cuModuleLoadData", module + b"\0")
-            functions = {}
-            for name, names in parameters.items():
-                function = self._call("cuModuleGetFunction", handle, name.encode())
-                blocks = self._call("cuOccupancyMaxActiveBlocksPerMultiprocessor", function, WARP, 0)
-                functions[name] = Loaded(function, names, WARP * max(1, blocks) * self.device.processors)
-            return functions
+            function = self._call("cuModuleGetFunction", handle, name.encode())
+            blocks = self._call("cuOccupancyMaxActiveBlocksPerMultiprocessor", function, WARP, 0)
+            return Loaded(function, parameters, WARP * max(1, blocks) * self.processors)
         finally:
             self._call("cuCtxPopCurrent")
 
@@ -94,17 +74,14 @@ class Launcher:
         :param values: of the parameters, by name; others are passed over.
         :raises KeyError: if one is missing.
         """
-        slots = (ctypes.c_int64 * len(kernel.parameters))()
-        for x, name in enumerate(kernel.parameters):
-            number = values[name]
-            if isinstance(number, Tensor):
-                slots[x] = number.data_ptr()
-            else:
-                slots[x] = number
+        numbers = (values[name] for name in kernel.parameters)
+        slots = (ctypes.c_int64 * len(kernel.parameters))(
+            *(number.data_ptr() if isinstance(number, Tensor) else number for number in numbers)
+        )
         first = ctypes.addressof(slots)
         pointers = (ctypes.c_void_p * len(slots))(*(first + 8 * x for x in range(len(slots))))
         grid, block = (threads // WARP, 1, 1), (WARP, 1, 1)
-        stream = self.device.stream()
+        stream = self.stream()
         self._call("cuCtxPushCurrent", self._context)
         try:  # parameters are copied before the call returns
             self._call("cuLaunchKernel", kernel.function, *grid, *block, 0, stream, ctypes.addressof(pointers), 0)
@@ -118,7 +95,7 @@ class Launcher:
         """
         status, *outputs = getattr(self._driver, name)(*arguments)
         if int(status) != 0:
-            raise RuntimeError(f"CUDA's driver reports {status!s} from {name} on device {self.device.index}")
+            raise RuntimeError(f"CUDA's driver reports {status!s} from {name} on device {self.index}")
         return outputs[0] if outputs else None
 
 
@@ -134,9 +111,9 @@ def _launcher(index: int) -> Launcher | None:
     properties = torch.cuda.get_device_properties(index)
     architecture = architecture_for(properties.major, properties.minor)
     try:
-        driver = importlib.import_module(_DRIVER)
+        driver = importlib.import_module("cuda.bindings.driver")  # of the package cuda-python
     except ImportError:
         return None
     if architecture is None:
         return None
-    return Launcher(Properties(index, architecture, properties.total_memory, properties.multi_processor_count), driver)
+    return Launcher(index, architecture, properties.total_memory, properties.multi_processor_count, driver)

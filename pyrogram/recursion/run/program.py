@@ -37,15 +37,13 @@ class Plan:
     A thread keeps the one of its last call, if it is small.
 
     :param shapes: see :meth:`.Inputs.shapes`.
-    :param of_logs: the engine for logarithms.
-    :param engine: the one for numbers that are near one; if it is ``of_logs``, no weights are exponentiated.
+    :param engine: the one for weights that are near one, or for all if none are exponentiated.
     :param numbers: those that are, one after the other.
     :param tables: each of them in its shape.
-    :param addresses: of these, by parameter.
+    :param addresses: of these.
     """
 
     shapes: object
-    of_logs: LanesEngine
     engine: LanesEngine
     numbers: Numbers
     tables: Mapping[str, Numbers]
@@ -69,7 +67,7 @@ class Program:
         self._by_position = any(w.num_positions for w in layout.weights)
         self.plain = plain_tables(recursion) if self.in_many else frozenset[str]()
         """Weights that know neither positions nor words; see :func:`.plain_tables`."""
-        self._rows = _words_first(layout) if any(layout.cells.sizes.values()) else {}
+        self._orders = _words_first(layout)
 
     def log_counts(
         self,
@@ -85,30 +83,29 @@ class Program:
 
         :param inputs: weights, all of them float64 or all float32; where some are constants, the others are shared.
         :param scale: what the counts of each sentence are multiplied by, shape ``(B,)``.
-        :param into: what counts are added to instead, zeros in the same shapes, where no two sentences speak of the
-            same element of a table.
+        :param into: what counts are added to, too: zeros in the same shapes, where no two sentences speak of the same
+            element of a table.
         :param by_sentence: counts of shape ``(B, ...)`` also of tables that sentences share.
         """
         if self.in_many:
-            engine, few, unknown = self._ready(inputs)
-            order = longest_first(inputs.lengths)
-            log_z, by_table = engine.log_counts(
-                few, order, counts=counts, scale=scale, into=into, by_sentence=by_sentence
-            )
-            if unknown:
-                log_z.fill(np.nan)
-            return log_z, {n: t.astype(engine.dtype, copy=False) for n, t in by_table.items()} if into is None else {}
-        few = inputs.in_logarithms()
+            return self._in_lanes(inputs, counts=counts, scale=scale, into=into, by_sentence=by_sentence)
+        few, B = inputs.in_logarithms(), len(inputs.lengths)
         if by_sentence:
-            B = len(inputs.lengths)
             few = replace(few, weights={n: np.broadcast_to(w, (B, *w.shape[1:])) for n, w in few.weights.items()})
         log_z, by_table = self._scalar(_dtype(inputs)).log_counts(few, counts=counts, scale=scale)
         by_table = {name: table for name, table in by_table.items() if name not in inputs.constants}
-        if into is None:
-            return log_z, by_table
-        for name, table in by_table.items():
-            into[name][...] += table
-        return log_z, {}
+        if into is not None:
+            for name, table in by_table.items():
+                into[name][...] += table
+        return log_z, by_table
+
+    def _in_lanes(self, inputs: Inputs, **options: Any) -> tuple[Numbers, dict[str, Numbers]]:
+        """:meth:`.LanesEngine.log_counts` of the engine for these weights."""
+        engine, few, unknown = self._ready(inputs)
+        log_z, by_table = engine.log_counts(few, longest_first(inputs.lengths), **options)
+        if unknown:
+            log_z.fill(np.nan)
+        return log_z, by_table
 
     def tangents(
         self, inputs: Inputs, directions: Mapping[str, Numbers], *, scale: Numbers | None = None
@@ -125,21 +122,12 @@ class Program:
             raise ValueError(
                 "derivatives of this recursion's counts are not compiled: use TorchEngine, twice differentiable"
             )
-        finite = {name: np.where(np.isfinite(x), x, 0.0) for name, x in directions.items()}
-        size = max((float(np.abs(x).max(initial=0.0)) for x in finite.values()), default=0.0)
+        u = {n: np.where(np.isfinite(x), np.asarray(x, np.float64), np.nan) for n, x in directions.items()}
+        size = max((float(np.nanmax(np.abs(x), initial=0.0)) for x in u.values()), default=0.0)
         unit = 2.0 ** np.ceil(np.log2(size)) if size > 0 else 1.0  # a derivative is linear in its direction
+        u = {name: x / unit for name, x in u.items()}
         doubles = {name: np.asarray(w, np.float64) for name, w in inputs.weights.items()}
-        engine, few, unknown = self._ready(replace(inputs, weights=doubles))
-        tangent, by_table = engine.log_counts(
-            few,
-            longest_first(inputs.lengths),
-            scale=scale,
-            directions={
-                n: np.where(np.isfinite(x), np.asarray(x, np.float64) / unit, np.nan) for n, x in directions.items()
-            },
-        )
-        if unknown:
-            tangent.fill(np.nan)
+        tangent, by_table = self._in_lanes(replace(inputs, weights=doubles), scale=scale, directions=u)
         return tangent * unit, {name: table * unit for name, table in by_table.items()}
 
     def best(self, inputs: Inputs, k: int, trace: Trace, width: int) -> tuple[Numbers, Numbers]:
@@ -152,11 +140,7 @@ class Program:
         inputs = inputs.in_logarithms()
         if k > 1 or not self.in_many:
             return self._scalar(_dtype(inputs)).best(inputs, k, trace, width)
-        if self.has_numbers(inputs.weights):
-            engine = self._lanes("float64", shared=True)
-            inputs = replace(inputs, weights={name: np.asarray(w, np.float64) for name, w in inputs.weights.items()})
-        else:
-            engine = self._lanes("float64", weights=_dtype(inputs))
+        engine = self._lanes("float64", weights=_dtype(inputs), shared=self.has_numbers(inputs.weights))
         scores, rows = engine.best(inputs, longest_first(inputs.lengths), trace, width)
         return scores[None], rows[None]
 
@@ -196,13 +180,14 @@ class Program:
         if plan is None or plan.shapes != shapes:
             plan = self._plan(inputs, shapes)
             self._own.plan = plan if plan.numbers.nbytes <= KEPT else None
-        if plan.engine is plan.of_logs:
+        if not plan.tables:
             return plan.engine, inputs, False
         logs = plan.numbers
         for name, table in plan.tables.items():
             table[...] = inputs.weights[name]
         if not _is_near_one(logs):
-            return plan.of_logs, inputs.in_logarithms(), bool(np.isnan(logs).any())
+            engine = self._lanes(_dtype(inputs), given=inputs.constants)
+            return engine, inputs.in_logarithms(), bool(np.isnan(logs).any())
         with np.errstate(under="ignore", invalid="ignore"):
             np.exp(logs, logs)
         others = {n: np.asarray(w, logs.dtype) for n, w in inputs.weights.items() if n not in plan.tables}
@@ -213,21 +198,16 @@ class Program:
 
     def _plan(self, inputs: Inputs, shapes: object) -> Plan:
         weights, constants, dtype = inputs.weights, inputs.constants, _dtype(inputs)
+        plain = self.plain if self.has_numbers(weights) else frozenset[str]()
         shared = bool(constants) or (not self._by_position and {len(table) for table in weights.values()} <= {1})
-        plain = self.plain if self.has_numbers(weights) else ()
-        of_logs = engine = self._lanes(dtype, weights=dtype, given=constants)
-        if constants:
-            engine = self._lanes(dtype, logs=False, given=constants, shared=bool(plain))
-        elif shared or plain:
-            engine = self._lanes(dtype, logs=False) if shared else self._lanes(dtype, shared=True)
+        engine = self._lanes(dtype, logs=not shared, given=constants, shared=bool(plain))
         raised = [name for name in weights if (name not in constants if shared else name in plain)]
         numbers, tables, start = np.empty(sum(weights[name].size for name in raised), dtype), {}, 0
         for name in raised:
-            order = (self._rows.get(name) if shared else None) or range(weights[name].ndim)
-            turned = weights[name].transpose(order)
-            tables[name] = numbers[start : start + turned.size].reshape(turned.shape).transpose(np.argsort(order))
-            start += turned.size
-        return Plan(shapes, of_logs, engine, numbers, tables, {f"weight.{n}": slot(t) for n, t in tables.items()})
+            turned = weights[name].transpose(self._orders[name])
+            place = numbers[start : start + turned.size].reshape(turned.shape)
+            tables[name], start = place.transpose(np.argsort(self._orders[name])), start + turned.size
+        return Plan(shapes, engine, numbers, tables, {name: slot(table) for name, table in tables.items()})
 
 
 def _is_near_one(logs: Numbers) -> bool:
@@ -238,13 +218,11 @@ def _is_near_one(logs: Numbers) -> bool:
 
 
 def _words_first(layout: Layout) -> dict[str, Sequence[int]]:
-    """Orders of axes in which the symbols of a word follow one another in memory, where they are not so."""
-    orders = dict[str, Sequence[int]]()
+    """Orders of the axes of weights: where items have symbols, those of a word follow one another in memory."""
+    orders, has_symbols = dict[str, Sequence[int]](), any(layout.cells.sizes.values())
     for w in layout.weights:
-        words = {1 + w.num_positions + axis for axis in layout.word_axes(w.name)}
-        order = (0, *sorted(words), *(a for a in range(1, w.num_axes + 1) if a not in words))
-        if order != tuple(range(w.num_axes + 1)):
-            orders[w.name] = order
+        words = {1 + w.num_positions + axis for axis in layout.word_axes(w.name) if has_symbols}
+        orders[w.name] = sorted(range(w.num_axes + 1), key=lambda axis: (axis > 0, axis not in words, axis))
     return orders
 
 

@@ -13,7 +13,7 @@ from ..code import objects
 from ..code.threads import run_workers
 from ..emit import derivations, expected, logs
 from ..emit.agenda import size_of_agenda
-from ..emit.inputs import PARTS, Inputs, Numbers, strided
+from ..emit.inputs import PARTS, Inputs, Numbers, table_parameters
 from ..emit.layout import Layout
 from ..emit.rows import chains_of
 from ..emit.traces import Trace, no_rows, trace_values
@@ -40,7 +40,7 @@ class ScalarEngine:
     def __init__(self, recursion: Recursion, dtype: str = "float64") -> None:
         self.recursion, self.dtype = recursion, np.dtype(dtype)
         self.cells = lower(recursion)
-        self.layout, self._checks = Layout(self.cells), Checks.of(self.cells)
+        self.layout, self._checks = Layout(self.cells), Checks(self.cells)
         self._compiled: dict[str, objects.Compiled] = {}
 
     def log_counts(
@@ -58,7 +58,7 @@ class ScalarEngine:
             by_sentence = len(table) == B
             shape = (1 if by_sentence else values["parts"], len(table) if by_sentence else 1, *table.shape[1:])
             out = outputs[w.name] = np.zeros(shape if counts else (1,) * len(shape), self.dtype)
-            values |= strided(f"out.{w.name}", out, ("part", "b", *range(table.ndim - 1))) | {f"out.{w.name}": out}
+            values |= table_parameters(f"out.{w.name}", out, "part", "b")
         values |= {
             "log_z": log_z,
             "with_counts": int(counts),
@@ -89,7 +89,7 @@ class ScalarEngine:
         B = len(inputs.lengths)
         values = {"scores": np.empty(B)} | trace_values(self.layout, trace, no_rows(B, width))
         for name, table in worth.items():
-            values |= strided(f"worth.{name}", table, ("b", *range(table.ndim - 1))) | {f"worth.{name}": table}
+            values |= table_parameters(f"worth.{name}", table, "b")
         self._run("most_expected", inputs, values, ["chart", "given", "gains"])
         return values["scores"], values["trace"]
 
@@ -115,7 +115,7 @@ class ScalarEngine:
                 self.recursion, f"scalar {name}", lambda: [make(self.cells)], self.dtype.name, 8
             )
         B, call, sizes, n = len(inputs.lengths), self._compiled[name], inputs.sizes, inputs.pitch
-        values = {"order": np.arange(B), "count": B, "parts": B, "batch": B, **inputs.strides(), **inputs.arrays()}
+        values = {"order": np.arange(B), "count": B, "parts": B, "batch": B, **inputs.parameters()}
         values |= {"chains": chains_of(self.cells, sizes, inputs.lists), **extra}
         cells = sum(n ** self.cells.arity[x] * self.cells.num_symbols(x, sizes) for x in self.cells.sizes)
 

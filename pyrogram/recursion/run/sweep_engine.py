@@ -16,7 +16,7 @@ from ..code.statements import Function
 from ..emit.agenda import size_of_agenda
 from ..emit.collapsed import CollapsedSweep
 from ..emit.hastings import HastingsSweep
-from ..emit.inputs import strided
+from ..emit.inputs import table_parameters
 from ..emit.layout import Layout
 from ..emit.rows import chains_of
 from ..emit.sentence_events import CELL, FewEvents, SentenceEvents, repeated_tables
@@ -286,8 +286,7 @@ class SweepEngine:
         values |= {f"size.{name}": size for name, size in self._sizes.items()}
         values |= {f"list.{name}": column for name, column in self._lists.items()}
         for name, (rows, row) in self.given.items():
-            values |= {f"weight.{name}": rows, f"row.{name}": row}
-            values |= strided(f"weight.{name}", rows, ("b", *range(rows.ndim - 1)))
+            values |= {f"row.{name}": row} | table_parameters(f"weight.{name}", rows, "b")
         for name, shape in self._shapes.items():
             values |= {f"extent.{name}.{a}": s for a, s in enumerate(shape)}
         values |= {

@@ -16,7 +16,8 @@ from torch import Tensor
 from ..emit.inputs import Inputs
 
 Numbers = Any  # a numpy array
-_FLOATS = {torch.float32, torch.float64}
+_NOTHING = torch.empty(0)
+FLOATS = {torch.float32, torch.float64}
 
 
 @dataclass
@@ -64,35 +65,38 @@ class TensorInputs:
         """The same with other weights, in the same order; until these are there, somebody may change words."""
         return replace(self, weights=dict(zip(self.weights, tables, strict=True)), checked=False)
 
+    def without_weights(self) -> TensorInputs:
+        """The same, for a context of autograd, which saves weights by itself."""
+        return self.with_weights([_NOTHING] * len(self.weights))
+
     def in_rows(self) -> TensorInputs:
         """The same, with a first dimension of all tables."""
         weights = {name: w if self.batched else w[None] for name, w in self.weights.items()}
         return replace(self, weights=weights, batched=True)
 
-    def like_weights(self, rows: Any) -> Any:
-        """A table without a first dimension, if the weights have none."""
-        return rows if self.batched else rows[0]
+    def expanded(self) -> TensorInputs:
+        """The same, with a table for each sentence."""
+        B, inputs = len(self.lengths), self.in_rows()
+        return inputs.with_weights([w.expand(B, *w.shape[1:]) for w in inputs.weights.values()])
 
-    def list_tensors(self) -> dict[str, Tensor]:
-        """Columns of lists on the device of the sentences."""
-        return {name: torch.from_numpy(column).to(self.lengths.device) for name, column in self.lists.items()}
-
-    def with_copies(self) -> TensorInputs:
-        """The same with lengths and words of its own: what was made in inference mode has no derivatives."""
-        words = {name: w.clone() for name, w in self.words.items()}
-        return replace(self, lengths=self.lengths.clone(), words=words)
+    def for_torch(self) -> tuple[Any, ...]:
+        """The arguments of :class:`.SumsInTorch`: copies, for what was made in inference mode has no derivatives."""
+        weights = {name: w.to(self.precision) for name, w in self.in_rows().weights.items()}
+        words = {name: rows.clone() for name, rows in self.words.items()}
+        lists = {name: torch.from_numpy(column).to(self.lengths.device) for name, column in self.lists.items()}
+        return weights, self.lengths.clone(), words, self.sizes, lists
 
 
 def _numbers(w: Tensor, dtype: Any, batched: bool) -> Numbers:
     """As an array with a first dimension."""
     w = w.detach() if w.requires_grad else w
-    array = np.asarray((w if w.is_cpu and w.dtype in _FLOATS else w.to("cpu", torch.float64)).numpy(), dtype)
+    array = np.asarray((w if w.is_cpu and w.dtype in FLOATS else w.to("cpu", torch.float64)).numpy(), dtype)
     return array if batched else array[None]
 
 
 def fits_compiled(*tensors: Tensor) -> bool:
     """Whether compiled code can have them: float32 or float64 on the CPU."""
-    return False not in {t.is_cpu and t.dtype in _FLOATS for t in tensors}
+    return False not in {t.is_cpu and t.dtype in FLOATS for t in tensors}
 
 
 def factors_of(scores: Tensor, dtype: torch.dtype = torch.float64) -> Numbers | None:
@@ -105,8 +109,6 @@ def factors_of(scores: Tensor, dtype: torch.dtype = torch.float64) -> Numbers | 
     if scores.device.type != "cpu":
         return None
     scores = scores.detach().to(dtype)
-    factors = scores.exp()
-    is_small = (factors < torch.finfo(dtype).tiny) & (scores > -torch.inf)
-    if bool(is_small.any()) or not bool(factors.isfinite().all()):
-        return None
-    return factors.numpy()
+    factors, limits = scores.exp(), torch.finfo(dtype)
+    fits = (factors >= limits.tiny) & (factors <= limits.max) | (scores == -torch.inf)
+    return factors.numpy() if bool(fits.all()) else None
