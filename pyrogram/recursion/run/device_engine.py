@@ -20,8 +20,8 @@ from ..code.objects import Compiled
 from ..code.statements import Function
 from ..emit import threads
 from ..emit.agenda import size_of_agenda
+from ..emit.instances import rows_by_symbol
 from ..emit.layout import Layout
-from ..emit.rows import chains_of
 from ..emit.traces import Trace, trace_values
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
@@ -175,8 +175,8 @@ class DeviceEngine:
         B, device = len(batch.order), batch.order.device
         cells, agenda, each = self._room(batch.pitch, batch.inputs.sizes, descends)
         if descends:
-            chains = chains_of(self.cells, batch.inputs.sizes, batch.inputs.lists)
-            values["chains"] = torch.from_numpy(chains).to(device)
+            rows = rows_by_symbol(self.cells, batch.inputs.sizes, batch.inputs.lists)
+            values["rows_by_symbol"] = torch.from_numpy(rows).to(device)
         most = min(kernel.most_threads, self.launcher.device.memory // (_SHARE * each))
         number = max(WARP, min(-(-B // WARP) * WARP, most // WARP * WARP))
         values |= {"size": cells, "size.agenda": agenda, "again": int(complete)}

@@ -19,10 +19,10 @@ from ..code.threads import run_workers
 from ..emit import descents, driver, tangents
 from ..emit.agenda import size_of_agenda
 from ..emit.inputs import PARTS, Inputs, strided
+from ..emit.instances import rows_by_symbol
 from ..emit.layout import Layout
-from ..emit.rows import chains_of
 from ..emit.tables import Tables
-from ..emit.traces import Trace, no_rows, trace_values
+from ..emit.traces import Trace, trace_values
 from ..rules.cells import CellClass, Cells, Term, symbols_in
 from ..rules.language import InvalidRecursion, Ref, Size, Word, _positions
 from ..rules.lowering import items_here, lower
@@ -64,7 +64,7 @@ class Prepared:
 
 
 # What every call gives anew, besides the arrays of sentences and the function's own parameters.
-_LATER = ("order", "turns", "memory", "mantissas", "exponents", "starts", "agenda", "chains")
+_LATER = ("order", "turns", "memory", "mantissas", "exponents", "starts", "agenda", "rows_by_symbol")
 
 
 class LanesEngine:
@@ -168,14 +168,16 @@ class LanesEngine:
         B, n, number = len(inputs.lengths), inputs.pitch - 1, rows[0]
         log_z = np.empty(B)
         values = {"log_z": log_z, "draws": number, "seed": seed, "batch": B}
-        values |= trace_values(self.layout, trace, no_rows(number, B, rows[1]))
+        values |= trace_values(self.layout, trace, np.full((number, B, rows[1]), -1, np.int64))
         self._run("draw", inputs, order, values, {}, self._alone(inputs, order), 2.0 * n**3 + 1000.0 * number * n)
         return log_z, values["trace"]
 
     def best(self, inputs: Inputs, order: Numbers, trace: Trace, width: int) -> tuple[Numbers, Numbers]:
         """The log weight of the best derivation, shape ``(B,)``, and the weights in it, shape ``(B, width)``."""
         B, n = len(inputs.lengths), inputs.pitch - 1
-        values = {"scores": np.empty(B), "batch": B} | trace_values(self.layout, trace, no_rows(B, width))
+        values = {"scores": np.empty(B), "batch": B} | trace_values(
+            self.layout, trace, np.full((B, width), -1, np.int64)
+        )
         self._run("best", inputs, order, values, {}, self._alone(inputs, order), 2.0 * n**3 + 1000.0 * n)
         return values["scores"], values["trace"]
 
@@ -207,7 +209,7 @@ class LanesEngine:
             self._checks.check_words(inputs)
         values, descends = {"order": order, **extra, **inputs.arrays()}, name in ("draw", "best")
         if descends:
-            values["chains"] = chains_of(self.cells, inputs.sizes, inputs.lists)
+            values["rows_by_symbol"] = rows_by_symbol(self.cells, inputs.sizes, inputs.lists)
 
         def work(turns: Numbers) -> None:
             try:
