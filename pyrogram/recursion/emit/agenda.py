@@ -70,11 +70,9 @@ class Descent:
         :param ranks: of the derivations of its items, where there are several.
         """
         loops, top = self.loops, Name("depth", "int")
-        for f in term.all_factors:
-            if not f.is_item:
-                self.write(f)
-        items = [f for f in term.all_factors if f.is_item]
-        for x, f in reversed(list(enumerate(items))):
+        for f in term.weights:
+            self.write(f)
+        for x, f in reversed(list(enumerate(term.items))):
             i, j = [0, 0, *map(loops.layout.position, f.positions)][-2:]
             rank = ranks[x] if ranks else 0
             entry = loops.code.set("entry", top * self._width)

@@ -46,7 +46,7 @@ _SCORE = Name("score", "real")  # of an instance
 def best(cells: Cells) -> Function:
     """The k best derivations: their log weights, and the weights that they are made of."""
     loops = loops_of(cells)
-    ranking = Ranking(loops, lambda term: sum_of(loops.layout.weight(f) for f in term.all_factors if not f.is_item))
+    ranking = Ranking(loops, lambda term: sum_of(map(loops.layout.weight, term.weights)))
     with sentences(loops.code):
         ranking.fill()
         ranking.descend()
@@ -65,7 +65,7 @@ def most_expected(cells: Cells) -> Function:
 
     def gain(term: Term) -> Expression:
         weight = loops.code.set("log.weight", log_weight(layout, term))
-        worth = sum_of(layout.weight(f, f"worth.{f.table}") for f in term.all_factors if not f.is_item)
+        worth = sum_of(layout.weight(f, f"worth.{f.table}") for f in term.weights)
         return select(weight > -INF, GIVEN[_ITEM] * exp(weight - CELLS[_ITEM]) * worth, -INF)
 
     ranking = Ranking(loops, gain)
@@ -154,7 +154,7 @@ class Ranking:
         Those of ranks r, s, ... are not among the k best if (r + 1)(s + 1) ... > k. Scores are in order: after one that
         is not wanted, none of the following ranks of the last item is.
         """
-        code, items, ranks = self.code, [f for f in term.all_factors if f.is_item], list[Expression]()
+        code, items, ranks = self.code, term.items, list[Expression]()
 
         def down(score: Expression, better: Expression) -> Iterator[list[Expression]]:
             depth = len(ranks)
@@ -179,16 +179,11 @@ class Ranking:
 
     def _insert(self) -> None:
         """Put the score of an instance among those of its item. Of equals, the first stays first."""
-        code, is_moving = self.code, Name("moving", "bool")
-        place = code.set("place", K - 1)
-        code.set("moving", value(True))
-        with code.loop_while(is_moving):
-            code.set("moving", value(False))
-            with code.when(place > 0), code.when(RANKED[_FIRST + place - 1] < _SCORE):
-                code.put(RANKED, _FIRST + place, RANKED[_FIRST + place - 1])
-                code.set("place", place - 1)
-                code.set("moving", value(True))
-        code.put(RANKED, _FIRST + place, _SCORE)
+        code = self.code
+        code.put(RANKED, _FIRST + (K - 1), _SCORE)
+        with code.loop("place", K - 1, 0, -1) as place, code.when(RANKED[_FIRST + place - 1] < _SCORE):
+            code.put(RANKED, _FIRST + place, RANKED[_FIRST + place - 1])
+            code.put(RANKED, _FIRST + place - 1, _SCORE)
 
     def _choose(self, table: str) -> None:
         """Push the instance that the score of the wanted rank comes from."""

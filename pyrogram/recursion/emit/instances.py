@@ -9,7 +9,7 @@ derivations, draws. They differ in what they do at an instance.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,7 +19,7 @@ import numpy as np
 from ..code.expressions import Array, Expression, Name, equal, greatest, least
 from ..code.statements import Code
 from ..rules.cells import CellClass, Cells, Head, Term
-from ..rules.language import Entry, Position, Ref, Variable, Word
+from ..rules.language import Bound, Entry, Position, Ref, Variable, Word
 from .layout import Layout
 
 Numbers = Any  # a numpy array
@@ -83,16 +83,19 @@ class Enumeration:
 
     @contextmanager
     def _symbols(self, head: Head, upwards: bool) -> Iterator[None]:
-        """Loops over the symbols of a head. Where a list of rules names one, the loop is over the rows of the list."""
+        """Loops over the symbols of a head. Where a list of rules names one, the loop is over the rows of the list.
+
+        That is the outer one: a row may read all that earlier rows have added to.
+        """
         symbols = head.ref.symbols
         with ExitStack() as stack:
             for x in symbols:
                 self._enter_word(stack, x)
-            for x in dict.fromkeys(x for x in symbols if isinstance(x, Variable)):
-                stack.enter_context(self.code.loop(f"sym.{x.name}", 0, self.layout.size(x.size)))
             for x in dict.fromkeys(x.row for x in symbols if isinstance(x, Entry)):
                 size = self.layout.size(x.size)
                 stack.enter_context(self.code.loop(f"sym.{x.name}", *((0, size) if upwards else (size - 1, -1, -1))))
+            for x in dict.fromkeys(x for x in symbols if isinstance(x, Variable)):
+                stack.enter_context(self.code.loop(f"sym.{x.name}", 0, self.layout.size(x.size)))
             yield
 
     # ------------------------------------------------------------------ instances
@@ -104,9 +107,7 @@ class Enumeration:
         code, position = self.code, self.layout.position
         known = {x.row if isinstance(x, Entry) else x for x in head.ref.symbols}
         for term in head.terms:
-            with ExitStack() as stack:
-                for b in term.guard:
-                    stack.enter_context(code.when(position(Position(b.x)) <= position(Position(b.y, b.most))))
+            with self._where(term.guard), ExitStack() as stack:
                 for loop in term.loops:
                     low = functools.reduce(greatest, map(position, loop.low))
                     high = functools.reduce(least, map(position, loop.high))
@@ -125,17 +126,17 @@ class Enumeration:
         """All instances that prove the item at hand; see :meth:`instances`."""
         for cell in self.cells.classes:
             for head in (h for h in cell.heads if h.ref.table == table):
-                with self._in_class(cell), self._matching(head):
+                with self._where(cell.widths), self._matching(head):
                     yield from self.instances(head)
 
     @contextmanager
-    def _in_class(self, cell: CellClass) -> Iterator[None]:
-        """If the item at hand is in a class of cells."""
-        if cell.kind == "goal":
-            yield
-            return
-        width = J - Name("at.i", "int") if cell.kind == "span" else J
-        with self.code.when(equal(width, cell.width) if cell.width is not None else width >= cell.least):
+    def _where(self, bounds: Iterable[Bound]) -> Iterator[None]:
+        """If bounds of positions hold."""
+        position = self.layout.position
+        with ExitStack() as stack:
+            for b in bounds:
+                test = position(Position(b.x)) <= position(Position(b.y, b.most))
+                stack.enter_context(self.code.when(test))
             yield
 
     @contextmanager

@@ -142,34 +142,31 @@ class Traces:
     def _of_term(
         self, term: Term, places: Places, symbols: Symbols, row: Sequence[int] | None, start: int
     ) -> Iterator[Step]:
-        weights = [f for f in term.all_factors if not f.is_item]
-        items = [f for f in term.all_factors if f.is_item]
         chosen = [(places, symbols)]
-        for x, f in enumerate(weights):
-            if row is None:
-                chosen = [more for at, known in chosen for more in self._all(term, [f], at, known)]
-                continue
-            table, indices = self.element(row[start + x]) if start + x < len(row) else ("", ())
-            if table != f.table:
-                return
-            chosen = [
-                (at, more)
-                for before, known in chosen
-                for at in self._places(term, [f], before)
-                for more in self._matches(f.symbols, indices, at, known)
-            ]
+        for x, f in enumerate(term.weights):
+            indices = None
+            if row is not None:
+                table, indices = self.element(row[start + x]) if start + x < len(row) else ("", ())
+                if table != f.table:
+                    return
+            chosen = [more for at, known in chosen for more in self._all(term, [f], at, known, indices)]
         for before, known in chosen:
-            for at, values in self._all(term, items, before, known):
-                events = tuple(self.number(f.table, self._item(f, at, values)[2]) for f in weights)
-                placed = [self._placed(f, at, values) for f in weights]
-                yield Step(events, [self._item(f, at, values) for f in items], placed)
+            for at, values in self._all(term, term.items, before, known):
+                events = tuple(self.number(f.table, self._item(f, at, values)[2]) for f in term.weights)
+                placed = [self._placed(f, at, values) for f in term.weights]
+                yield Step(events, [self._item(f, at, values) for f in term.items], placed)
 
     def _all(
-        self, term: Term, refs: Sequence[Ref], places: Places, symbols: Symbols
+        self, term: Term, refs: Sequence[Ref], places: Places, symbols: Symbols, indices: Sequence[int] | None = None
     ) -> Iterator[tuple[Places, Symbols]]:
-        """All values of what is unknown in references."""
+        """All values of what is unknown in references; of a single one, of those values by which its symbols have
+        these indices.
+        """
         free = [x for x in symbols_in(refs) if x not in symbols]
         for at in self._places(term, refs, places):
+            if indices is not None:
+                yield from ((at, known) for known in self._matches(refs[0].symbols, indices, at, symbols))
+                continue
             for values in itertools.product(*(range(self._size(x.size)) for x in free)):
                 yield at, symbols | dict(zip(free, values, strict=True))
 
