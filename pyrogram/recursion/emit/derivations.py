@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Derivations of one sentence at a time: the k best ones, those of the most expected instances, and draws.
+"""Derivations of one sentence at a time: the k best ones, the one of the most expected instances, and draws.
 
 All go down from the goal as :mod:`.agenda` says.
 """
@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ..code.expressions import Array, Expression, Name, equal, exp, negated, select, value
+from ..code.expressions import Array, Expression, Name, equal, exp, greatest, negated, select, value
 from ..code.random_bits import seed_stream
 from ..code.statements import Function
 from ..rules.cells import Cells, Term
@@ -50,12 +50,12 @@ def best(cells: Cells) -> Function:
     with sentences(loops.code):
         ranking.fill()
         ranking.descend()
-    return ranking.function("best")
+    return ranking.function("best", K)
 
 
 def most_expected(cells: Cells) -> Function:
-    """The k derivations of positive weight with the greatest sums of posteriors (minimum Bayes risk): these sums, and
-    the weights that the derivations are made of.
+    """The derivation of positive weight with the greatest sum of posteriors (minimum Bayes risk): this sum, and the
+    weights that the derivation is made of.
 
     An instance of a rule counts its posterior times what its weights are worth. Two passes in logarithms find the
     posteriors.
@@ -68,7 +68,7 @@ def most_expected(cells: Cells) -> Function:
         worth = sum_of(layout.weight(f, f"worth.{f.table}") for f in term.weights)
         return select(weight > -INF, GIVEN[_ITEM] * exp(weight - CELLS[_ITEM]) * worth, -INF)
 
-    ranking = Ranking(loops, gain)
+    ranking = Ranking(loops, gain, value(1))
     with sentences(loops.code):
         inside(loops)
         posteriors(loops, value(1.0), lambda f, share: None)
@@ -107,10 +107,12 @@ class Ranking:
     """Code for the k best derivations, whose scores are sums over instances.
 
     :param own: what an instance adds to the scores of its items.
+    :param k: how many.
     """
 
     loops: Enumeration
     own: Callable[[Term], Expression]
+    k: Expression = K
 
     def __post_init__(self) -> None:
         self.layout, self.code = self.loops.layout, self.loops.code
@@ -118,13 +120,13 @@ class Ranking:
 
     def function(self, name: str, *own: Array | Name) -> Function:
         """The function, whose ``own`` parameters others have not."""
-        parameters = [*self.layout.parameters(), *SENTENCES, K, BATCH, RANKED, Array("scores", "real"), *WAY_DOWN]
+        parameters = [*self.layout.parameters(), *SENTENCES, BATCH, RANKED, Array("scores", "real"), *WAY_DOWN]
         return Function(name, [*parameters, *trace_parameters(self.layout), *own], self.code.body)
 
     def fill(self) -> None:
         """The scores of all items."""
-        worst = RANKED[_FIRST + (K - 1)]
-        for head in self.loops.heads_upwards(lambda ref: clear(self.loops, ref, RANKED, K)):
+        worst = RANKED[_FIRST + (self.k - 1)]
+        for head in self.loops.heads_upwards(lambda ref: clear(self.loops, ref, RANKED, self.k)):
             self._at_item(head.ref)
             for term in self.loops.instances(head):
                 for _ in self._scores(term, _SCORE > worst):
@@ -136,9 +138,9 @@ class Ranking:
         :param is_possible: whether there are any.
         """
         code = self.code
-        with code.loop("rank", 0, K) as rank:
+        with code.loop("rank", 0, self.k) as rank:
             row = rank * BATCH + B
-            place = self.layout.item(goal(self.loops.cells)) * K + rank
+            place = self.layout.item(goal(self.loops.cells)) * self.k + rank
             score = code.set("of.goal", select(value(is_possible), RANKED[place], -INF))
             code.put(Array("scores", "real"), row, score)
             with code.when(score > -INF), code.when(score < INF):
@@ -146,7 +148,7 @@ class Ranking:
 
     def _at_item(self, ref: Ref) -> None:
         self.code.set(_ITEM.name, self.layout.item(ref))
-        self.code.set(_FIRST.name, _ITEM * K)
+        self.code.set(_FIRST.name, _ITEM * self.k)
 
     def _scores(self, term: Term, is_wanted: Expression) -> Iterator[list[Expression]]:
         """All combinations of ranks of an instance's items whose score is wanted.
@@ -163,11 +165,11 @@ class Ranking:
                 with code.when(is_wanted):
                     yield ranks
                 return
-            rank, end = code.set(f"rank.{depth}", 0), code.set(f"end.{depth}", K // better)
+            rank, end = code.set(f"rank.{depth}", 0), code.set(f"end.{depth}", self.k // better)
             with code.loop_while(rank < end):
                 ranks.append(rank)
                 yield from down(
-                    code.let(score + RANKED[self.layout.item(items[depth]) * K + rank]), better * (rank + 1)
+                    code.let(score + RANKED[self.layout.item(items[depth]) * self.k + rank]), better * (rank + 1)
                 )
                 ranks.pop()
                 code.set(rank.name, rank + 1)
@@ -179,11 +181,11 @@ class Ranking:
 
     def _insert(self) -> None:
         """Put the score of an instance among those of its item. Of equals, the first stays first."""
-        code = self.code
-        code.put(RANKED, _FIRST + (K - 1), _SCORE)
-        with code.loop("place", K - 1, 0, -1) as place, code.when(RANKED[_FIRST + place - 1] < _SCORE):
+        code, place = self.code, self.code.set("place", self.k - 1)
+        with code.loop_while((place > 0) & (RANKED[_FIRST + greatest(place - 1, 0)] < _SCORE)):
             code.put(RANKED, _FIRST + place, RANKED[_FIRST + place - 1])
-            code.put(RANKED, _FIRST + place - 1, _SCORE)
+            code.set("place", place - 1)
+        code.put(RANKED, _FIRST + place, _SCORE)
 
     def _choose(self, table: str) -> None:
         """Push the instance that the score of the wanted rank comes from."""

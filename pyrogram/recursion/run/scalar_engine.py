@@ -80,7 +80,7 @@ class ScalarEngine:
             by; of several, by the sum.
         """
         B = len(inputs.lengths)
-        values = {"k": 1, "scores": np.empty(B)} | trace_values(self.layout, trace, np.full((B, width), -1, np.int64))
+        values = {"scores": np.empty(B)} | trace_values(self.layout, trace, np.full((B, width), -1, np.int64))
         for name, table in worth.items():
             values |= strided(f"worth.{name}", table, ("b", *range(table.ndim - 1))) | {f"worth.{name}": table}
         self._run("most_expected", inputs, values, {"chart": 1, "given": 1, "ranked": 1})
