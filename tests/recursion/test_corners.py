@@ -467,6 +467,19 @@ def products_of_the_column_before(p: Any) -> None:
     Z[()] += B[1, p.n]
 
 
+@corner
+def rows_that_read_other_symbols(p: Any) -> None:
+    """A row reads what earlier rows have added to, at all symbols x and not only at its own."""
+    i, u = p.positions("i"), p.symbols("u", "U")
+    above, below = p.columns("above below", "U")
+    a, x, y = p.symbols("a", 3), p.symbols("x", 2), p.symbols("y", 2)
+    X, Z = p.items("X", 3, 2), p.items("Z")
+    f, g = p.weights("f", 3, 2), p.weights("g", "U")
+    X[i, a, x] += f[a, x]
+    X[i, above[u], x] += g[u] * X[i, below[u], y]
+    Z[()] += X[p.n, a, x]
+
+
 @pytest.mark.one_in(40)
 @pytest.mark.parametrize("page", CORNERS, ids=lambda page: page.__name__)
 def test_a_corner_of_the_language(page: Callable[[Any], None]) -> None:

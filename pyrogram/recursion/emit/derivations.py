@@ -1,26 +1,26 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Derivations of one sentence at a time: the k best ones, and draws.
+"""Derivations of one sentence at a time: the k best ones, the one of the most expected instances, and draws.
 
-Both go down from the goal without back-pointers: the instances of an item are gone through again, and the one that is
-wanted is recognised by its value, which the same operations give to the last bit.
+All go down from the goal as :mod:`.agenda` says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ..code.expressions import Array, Expression, Name, equal, exp, negated, value
-from ..code.random_bits import seed_stream, uniform
-from ..code.statements import Code, Function
-from ..rules.cells import Cells, Head, Term
-from ..rules.language import Position, Ref
-from .agenda import AGENDA, FURTHER, POSITIONS, WAY_DOWN, here
+from ..code.expressions import Array, Expression, Name, equal, exp, greatest, negated, select, value
+from ..code.random_bits import seed_stream
+from ..code.statements import Function
+from ..rules.cells import Cells, Term
+from ..rules.language import Ref
+from .agenda import RANK, WAY_DOWN, Descent
 from .instances import Enumeration
-from .layout import Layout
 from .logs import (
     CELLS,
+    GIVEN,
     INF,
     LOG_Z,
     SENTENCES,
@@ -29,260 +29,178 @@ from .logs import (
     goal,
     inside,
     log_weight,
+    loops_of,
+    posteriors,
     sentences,
+    sum_of,
 )
-from .rows import place_chains
 from .traces import trace_parameters, write_weight
+
+BATCH = Name("batch", "int")
+K = Name("k", "int")
+RANKED = Array("ranked", "real")  # the k greatest scores of each item, in order
+_ITEM, _FIRST = Name("item.of", "int"), Name("first", "int")  # the item at hand, and where its scores begin
+_SCORE = Name("score", "real")  # of an instance
 
 
 def best(cells: Cells) -> Function:
     """The k best derivations: their log weights, and the weights that they are made of."""
-    layout, code = Layout(cells), Code()
-    K = Name("k", "int")
-    layout.place_items(code)
-    place_chains(layout, code)
-    loops = Enumeration(layout.cells, layout, code)
-    descent = Descent(loops, lambda f: write_weight(layout, code, f), layout.position, 1)
+    loops = loops_of(cells)
+    ranking = Ranking(loops, lambda term: sum_of(map(loops.layout.weight, term.weights)))
+    with sentences(loops.code):
+        ranking.fill()
+        ranking.descend()
+    return ranking.function("best", K)
 
-    def insert(term: Term) -> None:
-        worst = CELLS[Name("first", "int") + (K - 1)]
-        _ranked(layout, code, term, worst, lambda ranks: _insert(code, K), ties=False)
 
-    def fill(head: Head) -> None:
-        code.set("first", layout.item(head.ref) * K)
-        loops.instances(head, insert)
+def most_expected(cells: Cells) -> Function:
+    """The derivation of positive weight with the greatest sum of posteriors (minimum Bayes risk): this sum, and the
+    weights that the derivation is made of.
 
-    with sentences(code):
-        loops.fill(lambda ref: clear(layout, code, ref, each=K), fill)
-        with code.loop("rank", 0, K) as rank:
-            z = code.set("z", CELLS[layout.item(goal(cells)) * K + rank])
-            code.put(Array("scores", "real"), rank * Name("batch", "int") + B, z)
-            with code.when(z > -INF), code.when(z < INF):
-                row = rank * Name("batch", "int") + B
-                descent.run(row, lambda table: _find_ranked(loops, table, K, descent.push), rank)
-    parameters: list[Array | Name] = [
-        K,
-        Name("batch", "int"),
-        Array("scores", "real"),
-        *WAY_DOWN,
-        *trace_parameters(layout),
-    ]
-    return Function("best", [*layout.parameters(), *SENTENCES, CELLS, *parameters], code.body)
+    An instance of a rule counts its posterior times what its weights are worth. Two passes in logarithms find the
+    posteriors.
+    """
+    loops = loops_of(cells)
+    layout = loops.layout
+
+    def gain(term: Term) -> Expression:
+        weight = loops.code.set("log.weight", log_weight(layout, term))
+        worth = sum_of(layout.weight(f, f"worth.{f.table}") for f in term.weights)
+        return select(weight > -INF, GIVEN[_ITEM] * exp(weight - CELLS[_ITEM]) * worth, -INF)
+
+    ranking = Ranking(loops, gain, value(1))
+    with sentences(loops.code):
+        inside(loops)
+        posteriors(loops, value(1.0), lambda f, share: None)
+        ranking.fill()
+        z = loops.code.set("z", CELLS[layout.item(goal(cells))])
+        ranking.descend((z > -INF) & (z < INF))
+    worth = [p for w in layout.weights for p in w.parameters("worth", "element", "b")]
+    return ranking.function("most_expected", CELLS, GIVEN, *worth)
 
 
 def draw(cells: Cells) -> Function:
     """Independent draws of derivations, in proportion to their weights: the weights that they are made of."""
-    layout, code = Layout(cells), Code()
-    layout.place_items(code)
-    place_chains(layout, code)
-    loops = Enumeration(layout.cells, layout, code)
-    descent = Descent(loops, lambda f: write_weight(layout, code, f), layout.position)
+    loops = loops_of(cells)
+    layout, code = loops.layout, loops.code
+    descent = Descent(loops, functools.partial(write_weight, layout, code))
 
     def choose(table: str) -> None:
         e = code.set("e", CELLS[layout.item(loops.item_here(table))])
-        choose_in_proportion(loops, table, lambda term: exp(log_weight(layout, term) - e), descent.push)
+        descent.choose_in_proportion(table, lambda term: exp(log_weight(layout, term) - e))
 
     with sentences(code):
-        inside(layout, code)
+        inside(loops)
         z = code.set("z", CELLS[layout.item(goal(cells))])
         code.put(LOG_Z, B, z)
         with code.when(z > -INF), code.when(z < INF), code.loop("rank", 0, Name("draws", "int")) as rank:
-            row = rank * Name("batch", "int") + B
+            row = rank * BATCH + B
             seed_stream(code, Name("seed", "int"), row)
             descent.run(row, choose)
-    parameters: list[Array | Name] = [
-        Name("draws", "int"),
-        Name("batch", "int"),
-        LOG_Z,
-        Name("seed", "int"),
-        *WAY_DOWN,
-        *trace_parameters(layout),
-    ]
-    return Function("draw", [*layout.parameters(), *SENTENCES, CELLS, *parameters], code.body)
-
-
-def _ranked(
-    layout: Layout, code: Code, term: Term, worst: Expression, visit: Callable[[list[Expression]], None], ties: bool
-) -> None:
-    """All combinations of ranks of an instance's items that can be among the k best: v is their log weight.
-
-    :param worst: what no v that counts is below; lists are sorted, so what follows in one need not be looked at.
-    :param ties: whether a v that equals it counts.
-    """
-    K, v = Name("k", "int"), Name("v", "real")
-    good = v >= worst if ties else v > worst
-    items = [f for f in term.all_factors if f.is_item]
-    fixed: Expression | None = None
-    for f in term.all_factors:
-        if not f.is_item:
-            w = layout.weight(f)
-            fixed = w if fixed is None else fixed + w
-    ranks: list[Expression] = []
-
-    def down(depth: int, sofar: Expression | None, product: Expression) -> None:
-        if depth == len(items):
-            code.set("v", value(0.0) if sofar is None else sofar)
-            with code.when(good):
-                visit(ranks)
-            return
-        r = code.set(f"rank.{depth}", 0)
-        code.set(f"most.{depth}", K // product)
-        with code.loop_while(r < Name(f"most.{depth}", "int")):
-            ranks.append(r)
-            score = CELLS[layout.item(items[depth]) * K + r]
-            if depth < len(items) - 1:
-                down(depth + 1, score if sofar is None else sofar + score, product * (r + 1))
-                code.set(r.name, r + 1)
-            else:
-                code.set("v", score if sofar is None else sofar + score)
-                with code.when(good):
-                    visit(ranks)
-                    code.set(r.name, r + 1)
-                with code.otherwise():
-                    code.set(r.name, K)
-            ranks.pop()
-
-    down(0, None if fixed is None else code.let(fixed), value(1))
-
-
-def _insert(code: Code, K: Name) -> None:
-    """Put v, which belongs there, into the sorted list of a cell. Of equals, the first stays first."""
-    v, first = Name("v", "real"), Name("first", "int")
-    q = code.set("place", K - 1)
-    code.set("go", value(True))
-    with code.loop_while(Name("go", "bool")):
-        code.set("go", value(False))
-        with code.when(q > 0), code.when(CELLS[first + q - 1] < v):
-            code.put(CELLS, first + q, CELLS[first + q - 1])
-            code.set("place", q - 1)
-            code.set("go", value(True))
-    code.put(CELLS, first + q, v)
+    parameters: list[Array | Name] = [Name("draws", "int"), BATCH, LOG_Z, Name("seed", "int")]
+    trace = trace_parameters(layout)
+    return Function("draw", [*layout.parameters(), *SENTENCES, CELLS, *parameters, *WAY_DOWN, *trace], code.body)
 
 
 @dataclass
-class Descent:
-    """Code that goes down from the goal, rule by rule, the leftmost item first.
+class Ranking:
+    """Code for the k best derivations, whose scores are sums over instances.
 
-    :param write: code for a weight that is met.
-    :param at: a position as a number.
-    :param extra: how many further numbers an item has on the way.
+    :param own: what an instance adds to the scores of its items.
+    :param k: how many.
     """
 
     loops: Enumeration
-    write: Callable[[Ref], None]
-    at: Callable[[Position], Expression]
-    extra: int = 0
+    own: Callable[[Term], Expression]
+    k: Expression = K
 
     def __post_init__(self) -> None:
-        sizes = self.loops.cells.sizes
-        self._numbers = {name: x for x, name in enumerate(sizes)}
-        further = [f"{FURTHER}.{x}" for x in range(self.extra)]
-        symbols = [f"sym.{here(a).name}" for a in range(max(map(len, sizes.values()), default=0))]
-        self._variables = ["at.i", "at.j", *further, *symbols]
-        self._width = 1 + len(self._variables)
+        self.layout, self.code = self.loops.layout, self.loops.code
+        self.descent = Descent(self.loops, functools.partial(write_weight, self.layout, self.code))
 
-    def run(self, row: Expression, choose: Callable[[str], None], *further: Expression) -> None:
-        """All of a derivation, to a row of the output.
+    def function(self, name: str, *own: Array | Name) -> Function:
+        """The function, whose ``own`` parameters others have not."""
+        parameters = [*self.layout.parameters(), *SENTENCES, BATCH, RANKED, Array("scores", "real"), *WAY_DOWN]
+        return Function(name, [*parameters, *trace_parameters(self.layout), *own], self.code.body)
 
-        :param choose: code for an item of a table that chooses an instance, and pushes it. The item's positions are in
-            ``at.i`` and ``at.j``, its symbols in those of :func:`.here`, its further numbers in ``further.0``, ...
-        :param further: numbers of the goal.
+    def fill(self) -> None:
+        """The scores of all items."""
+        worst = RANKED[_FIRST + (self.k - 1)]
+        for head in self.loops.heads_upwards(lambda ref: clear(self.loops, ref, RANKED, self.k)):
+            self._at_item(head.ref)
+            for term in self.loops.instances(head):
+                for _ in self._scores(term, _SCORE > worst):
+                    self._insert()
+
+    def descend(self, is_possible: Expression | bool = True) -> None:
+        """The scores and the weights of the k best derivations of the goal.
+
+        :param is_possible: whether there are any.
         """
-        code = self.loops.code
-        code.set("row", row)
-        code.set("trace_length", 0)
-        top = code.set("depth", 1)
-        code.put(AGENDA, 0, self._numbers[self.loops.cells.goal])
-        for x, of_goal in enumerate(further):
-            code.put(AGENDA, POSITIONS + x, of_goal)
-        with code.loop_while(top > 0):
-            code.set("depth", top - 1)
-            start = code.set("entry", top * self._width)
-            item = code.set("item", AGENDA[start])
-            for x, name in enumerate(self._variables, 1):
-                code.set(name, AGENDA[start + x])
-            for table, number in self._numbers.items():
-                with code.when(equal(item, number)):
-                    choose(table)
+        code = self.code
+        with code.loop("rank", 0, self.k) as rank:
+            row = rank * BATCH + B
+            place = self.layout.item(goal(self.loops.cells)) * self.k + rank
+            score = code.set("of.goal", select(value(is_possible), RANKED[place], -INF))
+            code.put(Array("scores", "real"), row, score)
+            with code.when(score > -INF), code.when(score < INF):
+                self.descent.run(row, self._choose, rank)
 
-    def push(self, term: Term, ranks: Sequence[Expression] = ()) -> None:
-        """Write the weights of an instance, and go on with its items, the first one first.
+    def _at_item(self, ref: Ref) -> None:
+        self.code.set(_ITEM.name, self.layout.item(ref))
+        self.code.set(_FIRST.name, _ITEM * self.k)
 
-        :param ranks: a further number of each item.
+    def _scores(self, term: Term, is_wanted: Expression) -> Iterator[list[Expression]]:
+        """All combinations of ranks of an instance's items whose score is wanted.
+
+        Those of ranks r, s, ... are not among the k best if (r + 1)(s + 1) ... > k. Scores are in order: after one that
+        is not wanted, none of the following ranks of the last item is.
         """
-        code, top = self.loops.code, Name("depth", "int")
-        for f in term.all_factors:
-            if not f.is_item:
-                self.write(f)
-        items = [f for f in term.all_factors if f.is_item]
-        for x, f in reversed(list(enumerate(items))):
-            entry = code.set("entry", top * self._width)
-            code.put(AGENDA, entry, self._numbers[f.table])
-            at = [self.at(p) for p in f.positions]
-            code.put(AGENDA, entry + 1, at[0] if len(at) == 2 else 0)
-            code.put(AGENDA, entry + 2, at[-1] if at else 0)
-            for y, number in enumerate([*ranks[x : x + 1], *map(self.loops.layout.symbol, f.symbols)]):
-                code.put(AGENDA, entry + (POSITIONS + y), number)
-            code.set("depth", top + 1)
+        code, items, ranks = self.code, term.items, list[Expression]()
 
+        def down(score: Expression, better: Expression) -> Iterator[list[Expression]]:
+            depth = len(ranks)
+            if depth == len(items):
+                code.set(_SCORE.name, score)
+                with code.when(is_wanted):
+                    yield ranks
+                return
+            rank, end = code.set(f"rank.{depth}", 0), code.set(f"end.{depth}", self.k // better)
+            with code.loop_while(rank < end):
+                ranks.append(rank)
+                yield from down(
+                    code.let(score + RANKED[self.layout.item(items[depth]) * self.k + rank]), better * (rank + 1)
+                )
+                ranks.pop()
+                code.set(rank.name, rank + 1)
+                if depth == len(items) - 1:
+                    with code.when(negated(is_wanted)):
+                        code.set(end.name, 0)
 
-def choose_first(
-    loops: Enumeration, table: str, test: Callable[[Term], Expression], push: Callable[[Term], None]
-) -> None:
-    """Push the first instance of the item at hand that passes a test."""
-    code, is_found = loops.code, Name("found", "bool")
-    code.set("found", value(False))
+        return down(code.let(self.own(term)), value(1))
 
-    def visit(term: Term) -> None:
-        with code.when(negated(is_found)), code.when(test(term)):
-            code.set("found", value(True))
-            push(term)
+    def _insert(self) -> None:
+        """Put the score of an instance among those of its item. Of equals, the first stays first."""
+        code, place = self.code, self.code.set("place", self.k - 1)
+        with code.loop_while((place > 0) & (RANKED[_FIRST + greatest(place - 1, 0)] < _SCORE)):
+            code.put(RANKED, _FIRST + place, RANKED[_FIRST + place - 1])
+            code.set("place", place - 1)
+        code.put(RANKED, _FIRST + place, _SCORE)
 
-    loops.instances_here(table, visit)
+    def _choose(self, table: str) -> None:
+        """Push the instance that the score of the wanted rank comes from."""
+        code, left = self.code, Name("left", "int")
+        self._at_item(self.loops.item_here(table))
+        target = code.set("target", RANKED[_FIRST + RANK])
+        # Of those with the same score, the one as far down as the rank is: equals are met in one order.
+        code.set("left", RANK)
+        with code.loop("x", 0, RANK) as x, code.when(RANKED[_FIRST + x] > target):
+            code.set("left", left - 1)
 
-
-def choose_in_proportion(
-    loops: Enumeration, table: str, amount: Callable[[Term], Expression], push: Callable[[Term], None]
-) -> None:
-    """Choose an instance of the item at hand in proportion to its amount, and push what it is made of.
-
-    The total is formed by the same additions as the running sum, which therefore reaches it.
-    """
-    code, mass = loops.code, Name("mass", "real")
-
-    def more(term: Term) -> Expression:
-        code.set("mass", mass + amount(term))
-        return mass > Name("wanted", "real")
-
-    code.set("mass", 0.0)
-    loops.instances_here(table, more)
-    code.set("wanted", mass * uniform(code))
-    code.set("mass", 0.0)
-    choose_first(loops, table, more, push)
-
-
-def _find_ranked(loops: Enumeration, table: str, K: Name, push: Callable[[Term, Sequence[Expression]], None]) -> None:
-    """Find the instance that the wanted entry of the item's list comes from, and push what it is made of."""
-    layout, code, is_found = loops.layout, loops.code, Name("found", "bool")
-    wanted = Name(f"{FURTHER}.0", "int")
-    code.set("found", value(False))
-    start = code.set("first", layout.item(loops.item_here(table)) * K)
-    target = code.set("target", CELLS[start + wanted])
-    # Of those with the same value, the one as far down as the rank is: equals are met in one order.
-    code.set("ties", wanted)
-    with code.loop("x", 0, wanted) as x, code.when(CELLS[start + x] > target):
-        code.set("ties", Name("ties", "int") - 1)
-
-    def visit(term: Term, ranks: list[Expression]) -> None:
-        with code.when(negated(is_found)), code.when(equal(Name("v", "real"), Name("target", "real"))):
-            with code.when(equal(Name("ties", "int"), 0)):
-                code.set("found", value(True))
-                push(term, list(ranks))
-            with code.otherwise():
-                code.set("ties", Name("ties", "int") - 1)
-
-    def ranked(term: Term) -> None:
-        with code.when(negated(is_found)):
-            _ranked(layout, code, term, Name("target", "real"), lambda ranks: visit(term, ranks), ties=True)
-
-    loops.instances_here(table, ranked)
+        for term in self.loops.instances_here(table):
+            with code.when(left >= 0):
+                for ranks in self._scores(term, _SCORE >= target):
+                    with code.when(equal(_SCORE, target)):
+                        with code.when(equal(left, 0)):
+                            self.descent.push(term, ranks)
+                        code.set("left", left - 1)

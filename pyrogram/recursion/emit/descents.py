@@ -17,21 +17,17 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable
 
 from ..code.expressions import Array, Expression, Name, equal, lane, select, value
 from ..code.random_bits import seed_stream
 from ..code.statements import Function
 from ..rules.cells import Term
 from ..rules.language import Ref
-from .agenda import WAY_DOWN
-from .derivations import Descent, choose_first, choose_in_proportion
+from .agenda import WAY_DOWN, Descent
 from .driver import Blocks
-from .grids import place
 from .instances import Enumeration
 from .logs import INF, LOG_Z
-from .numbers import EXPONENTS, MARKED, Pair
-from .rows import place_chains
+from .numbers import EXPONENTS, MARKED
 from .traces import trace_parameters, write_weight
 from .weights import GAUGE, MEMORY, NUMBERS
 
@@ -44,7 +40,7 @@ class Descents(Blocks):
     def descend(self, row: Expression) -> None:
         """From the goal of the sentence at hand, down to weights alone; their numbers make a row of the output."""
         loops = Enumeration(self.elements.cells, self.elements.layout, self.code)
-        descent = Descent(loops, self._write_factors, place)
+        descent = Descent(loops, self._write_factors)
         self.code.set("n", Name("at.n", "int"))  # of this sentence; the block has been done
         descent.run(row, lambda table: self.choose(descent, table))
 
@@ -60,15 +56,6 @@ class Descents(Blocks):
         """Append a weight to the derivation at hand."""
         write_weight(self.elements.layout, self.code, f)
 
-    def in_units_of(self, item: Expression | None, factors: Iterable[Pair]) -> Expression:
-        """The product of factors in the lane at hand, in units of 2**e of an item.
-
-        :param item: its cell; None for the goal.
-        """
-        product = functools.reduce(self.pairs.times, factors, self.pairs.one)
-        unit = MEMORY[Name("z.exponent", "int")] if item is None else EXPONENTS[item]
-        return lane(self.pairs.aligned(product, unit), Name("lane", "int"))
-
     def parameters(self) -> list[Array | Name]:
         """Those that all descents have."""
         layout = self.elements.layout
@@ -76,20 +63,18 @@ class Descents(Blocks):
 
     def amount(self, term: Term) -> Expression:
         """The value of an instance: in units of 2**e of its head, where that has an exponent."""
-        code, tables, total = self.code, self.elements.tables, None
+        code, tables, pairs = self.code, self.elements.tables, self.pairs
         grids = [tables.factor(f) for f in term.all_factors]
-        for grid in grids:
-            index = grid.index({})
-            v = self._number(index) if grid.numbers is None else grid.numbers[index]
-            total = v if total is None else self.plain.times(total, v)
-        amount = value(0.0 if self.in_logs else 1.0) if total is None else total
+        numbers = [self._number(x.index({})) if x.numbers is None else x.numbers[x.index({})] for x in grids]
+        plain = functools.reduce(self.plain.times, numbers) if numbers else value(0.0 if self.in_logs else 1.0)
         if self.in_logs:
-            return amount
-        amount, sums = code.set("amount", amount), self.sums_of(self.pairs)
+            return plain
+        amount, sums = code.set("amount", plain), self.sums_of(pairs)
         with code.when(MARKED > 0), code.apart(amount.name):
             head = next(h.ref for _, h, t in self.elements.cells.terms if t is term)
-            item = tables.item(head).index({}) if head.positions else None
-            code.set(amount.name, self.in_units_of(item, (sums.value(grid, {}) for grid in grids)))
+            unit = EXPONENTS[tables.item(head).index({})] if head.positions else MEMORY[Name("z.exponent", "int")]
+            product = functools.reduce(pairs.times, (sums.value(x, {}) for x in grids), pairs.one)
+            code.set(amount.name, lane(pairs.aligned(product, unit), Name("lane", "int")))
         return code.let(amount)
 
     def _number(self, cell: Expression) -> Expression:
@@ -100,7 +85,7 @@ class Draws(Descents):
     """Code that chooses instances in proportion to their values."""
 
     def choose(self, descent: Descent, table: str) -> None:
-        choose_in_proportion(descent.loops, table, self.amount, descent.push)
+        descent.choose_in_proportion(table, self.amount)
 
 
 class IndependentDraws(Draws):
@@ -108,7 +93,6 @@ class IndependentDraws(Draws):
 
     def function(self) -> Function:
         code, b = self.code, Name("b", "int")
-        place_chains(self.elements.layout, code)
         with self.blocks():
             self.feed_reals()
             self.inside()
@@ -134,7 +118,6 @@ class BestDerivation(Descents):
 
     def function(self) -> Function:
         code, b = self.code, Name("b", "int")
-        place_chains(self.elements.layout, code)
         with self.blocks():
             self.feed(-math.inf)
             self.inside()
@@ -148,10 +131,7 @@ class BestDerivation(Descents):
     def choose(self, descent: Descent, table: str) -> None:
         code, top = self.code, Name("top", "real")
         code.set("top", -INF)
-
-        def offer(term: Term) -> None:
+        for term in descent.loops.instances_here(table):
             v = code.let(self.amount(term))
             code.set("top", select(v > top, v, top))
-
-        descent.loops.instances_here(table, offer)
-        choose_first(descent.loops, table, lambda term: equal(self.amount(term), top), descent.push)
+        descent.choose_first(table, lambda term: equal(self.amount(term), top))

@@ -33,7 +33,6 @@ from .replacements import (
     WIDTH,
     Replacements,
 )
-from .rows import place_chains
 from .sweeps import NUMBERS, PLACES, SWEEP, Sweeps
 from .traces import trace_parameters, write_positions, write_weight
 
@@ -51,7 +50,6 @@ class HastingsSweep(Sweeps, Draws):
         code, order = self.code, Array("order", "int")
         self.replacements = Replacements(code, self.tied)
         self.elements.tables.place(code)
-        place_chains(self.layout, code)
         for low, high in self.batches():
             self.replacements.add_all(low, high, -1.0)
             for begin in self.blocks_of(low, high):

@@ -8,19 +8,23 @@ derivations, draws. They differ in what they do at an instance.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
-from ..code.expressions import Expression, Name, equal, greatest, least
+import numpy as np
+
+from ..code.expressions import Array, Expression, Name, equal, greatest, least
 from ..code.statements import Code
 from ..rules.cells import CellClass, Cells, Head, Term
 from ..rules.language import Bound, Entry, Position, Ref, Variable, Word
-from .agenda import here, in_class
 from .layout import Layout
-from .rows import chain
 
+Numbers = Any  # a numpy array
 J = Name("at.j", "int")
+ROWS_BY_SYMBOL = Array("rows_by_symbol", "int")  # see the function of this name
 
 
 @dataclass
@@ -36,111 +40,108 @@ class Enumeration:
     layout: Layout
     code: Code
 
-    # ------------------------------------------------------------------ cells
+    # ------------------------------------------------------------------ items
 
-    def cells_in_order(self, visit: Callable[[CellClass], None], upwards: bool = True) -> None:
-        """All cells in the order of filling, or in the reverse one."""
+    def heads_upwards(self, clear: Callable[[Ref], None]) -> Iterator[Head]:
+        """All items in the order of filling, by head: code that is added after a head is within loops over them.
+
+        :param clear: code for all symbols of an item, before its first head.
+        """
+        for cell in self._cells(upwards=True):
+            for ref in {head.ref.table: head.ref for head in cell.heads}.values():
+                clear(ref)
+            for head in cell.heads:
+                with self._symbols(head, upwards=True):
+                    yield head
+
+    def heads_downwards(self) -> Iterator[Head]:
+        """The same in the reverse order."""
+        for cell in self._cells(upwards=False):
+            for head in reversed(cell.heads):
+                with self._symbols(head, upwards=False):
+                    yield head
+
+    def _cells(self, upwards: bool) -> Iterator[CellClass]:
         code, first, n = self.code, self.cells.first, Name("n", "int")
         columns, goal = [*self.cells.of("span"), *self.cells.of("point")], self.cells.of("goal")
-        for cell in () if upwards else goal:
-            visit(cell)
+        if not upwards:
+            yield from goal
         if columns:
             with code.loop("at.j", first, n + 1) if upwards else code.loop("at.j", n, first - 1, -1):
                 for cell in columns if upwards else reversed(columns):
                     with self._of_column(cell, upwards):
-                        visit(cell)
-        for cell in goal if upwards else ():
-            visit(cell)
+                        yield cell
+        if upwards:
+            yield from goal
 
-    def fill(self, clear: Callable[[Ref], None], visit: Callable[[Head], None]) -> None:
-        """All items in the order of filling, head by head.
-
-        :param clear: code for all symbols of an item, before its first head.
-        :param visit: code for a head at its symbols.
-        """
-
-        def cells(cell: CellClass) -> None:
-            cleared: set[str] = set()
-            for head in cell.heads:
-                if head.ref.table not in cleared:
-                    cleared.add(head.ref.table)
-                    clear(head.ref)
-                with self.symbols(head), self.rows(head):
-                    visit(head)
-
-        self.cells_in_order(cells)
-
-    @contextmanager
-    def _of_column(self, cell: CellClass, upwards: bool) -> Iterator[None]:
+    def _of_column(self, cell: CellClass, upwards: bool) -> AbstractContextManager[object]:
         """The cells of a class that end at j."""
-        code, first, last = self.code, self.cells.first, J - cell.least
-        if cell.kind == "span" and cell.width is None:
-            with code.loop("at.i", last, first - 1, -1) if upwards else code.loop("at.i", first, last + 1):
-                yield
-        else:
-            with the_cell(code, cell, first):
-                yield
-
-    # ------------------------------------------------------------------ items and instances
+        first, last = self.cells.first, J - cell.least
+        if cell.kind != "span" or cell.width is not None:
+            return the_cell(self.code, cell, first)
+        return self.code.loop("at.i", last, first - 1, -1) if upwards else self.code.loop("at.i", first, last + 1)
 
     @contextmanager
-    def symbols(self, head: Head) -> Iterator[Ref]:
-        """A loop over the symbols of a head that are not left to its instances; yields the item at hand.
+    def _symbols(self, head: Head, upwards: bool) -> Iterator[None]:
+        """Loops over the symbols of a head. Where a list of rules names one, the loop is over the rows of the list.
 
-        Where a list of rules names the symbol, the rows of the list are its instances, and there is no loop: the item
-        is then that of the row.
+        That is the outer one: a row may read all that earlier rows have added to.
         """
+        symbols = head.ref.symbols
         with ExitStack() as stack:
-            for x in head.ref.symbols:
+            for x in symbols:
                 self._enter_word(stack, x)
-            for x in dict.fromkeys(x for x in head.ref.symbols if isinstance(x, Variable)):
-                stack.enter_context(self.code.loop(f"sym.{x.name}", 0, self.layout.size(x.size)))
-            yield head.ref
-
-    @contextmanager
-    def rows(self, head: Head, upwards: bool = True) -> Iterator[None]:
-        """A loop over the rows of lists that name symbols of a head, in the order of filling or in the reverse one."""
-        with ExitStack() as stack:
-            for x in dict.fromkeys(x.row for x in head.ref.symbols if isinstance(x, Entry)):
+            for x in dict.fromkeys(x.row for x in symbols if isinstance(x, Entry)):
                 size = self.layout.size(x.size)
                 stack.enter_context(self.code.loop(f"sym.{x.name}", *((0, size) if upwards else (size - 1, -1, -1))))
+            for x in dict.fromkeys(x for x in symbols if isinstance(x, Variable)):
+                stack.enter_context(self.code.loop(f"sym.{x.name}", 0, self.layout.size(x.size)))
             yield
 
-    def instances(self, head: Head, visit: Callable[[Term], object]) -> None:
-        """All instances of the terms of a head whose symbols are known."""
+    # ------------------------------------------------------------------ instances
+
+    def instances(self, head: Head) -> Iterator[Term]:
+        """All instances that prove an item of a head, by term: code that is added after a term is within loops over
+        them.
+        """
+        code, position = self.code, self.layout.position
         known = {x.row if isinstance(x, Entry) else x for x in head.ref.symbols}
         for term in head.terms:
-            with ExitStack() as stack:
-                for bound in term.guard:
-                    stack.enter_context(self.code.when(self._holds(bound)))
+            with self._where(term.guard), ExitStack() as stack:
                 for loop in term.loops:
-                    low = self._extreme(loop.low, greatest)
-                    high = self._extreme(loop.high, least)
-                    stack.enter_context(self.code.loop(f"at.{loop.name}", low, high + 1))
+                    low = functools.reduce(greatest, map(position, loop.low))
+                    high = functools.reduce(least, map(position, loop.high))
+                    stack.enter_context(code.loop(f"at.{loop.name}", low, high + 1))
                 for x in dict.fromkeys(term.all_symbols):
                     if x not in known:
-                        stack.enter_context(self.code.loop(f"sym.{x.name}", 0, self.layout.size(x.size)))
-                visit(term)
+                        stack.enter_context(code.loop(f"sym.{x.name}", 0, self.layout.size(x.size)))
+                yield term
 
-    def _holds(self, bound: Bound) -> Expression:
-        return self.layout.position(Position(bound.x)) <= self.layout.position(Position(bound.y, bound.most))
+    def item_here(self, table: str) -> Ref:
+        """The item at hand: its positions are in ``at.i`` and ``at.j``, its symbols in those of :func:`here`."""
+        ref = next(h.ref for c in self.cells.classes for h in c.heads if h.ref.table == table)
+        return replace(ref, symbols=tuple(here(a) for a in range(len(ref.symbols))))
 
-    def _extreme(
-        self, limits: tuple[Position, ...], choose: Callable[[Expression, Expression], Expression]
-    ) -> Expression:
-        position = self.layout.position(limits[0])
-        for x in limits[1:]:
-            position = choose(position, self.layout.position(x))
-        return position
-
-    # ------------------------------------------------------------------ from an item to its head
+    def instances_here(self, table: str) -> Iterator[Term]:
+        """All instances that prove the item at hand; see :meth:`instances`."""
+        for cell in self.cells.classes:
+            for head in (h for h in cell.heads if h.ref.table == table):
+                with self._where(cell.widths), self._matching(head):
+                    yield from self.instances(head)
 
     @contextmanager
-    def matching(self, head: Head) -> Iterator[None]:
-        """Code for the item at hand, whose symbols are in variables, if it is one of this head's.
+    def _where(self, bounds: Iterable[Bound]) -> Iterator[None]:
+        """If bounds of positions hold."""
+        position = self.layout.position
+        with ExitStack() as stack:
+            for b in bounds:
+                test = position(Position(b.x)) <= position(Position(b.y, b.most))
+                stack.enter_context(self.code.when(test))
+            yield
 
-        Positions are in ``at.i`` and ``at.j`` already.
-        """
+    @contextmanager
+    def _matching(self, head: Head) -> Iterator[None]:
+        """If the item at hand is one of a head's: for each row of a list that names its symbols."""
         with ExitStack() as stack:
             bound: set[Variable] = set()
             for a, x in enumerate(head.ref.symbols):
@@ -149,13 +150,19 @@ class Enumeration:
                 if isinstance(x, Variable) and x not in bound:
                     bound.add(x)
                     self.code.set(f"sym.{x.name}", wanted)
-                    continue
-                if isinstance(x, Entry) and x.row not in bound:
+                elif isinstance(x, Entry) and x.row not in bound:
                     bound.add(x.row)
-                    size = self.cells.sizes[head.ref.table][a]
-                    stack.enter_context(chain(self.code, x, size, wanted))
-                    continue
-                stack.enter_context(self.code.when(equal(self.layout.symbol(x), wanted)))
+                    stack.enter_context(self._rows_with(x, wanted))
+                else:
+                    stack.enter_context(self.code.when(equal(self.layout.symbol(x), wanted)))
+            yield
+
+    @contextmanager
+    def _rows_with(self, x: Entry, symbol: Expression) -> Iterator[None]:
+        """A loop over the rows of a column that have a symbol."""
+        start = self.code.let(ROWS_BY_SYMBOL[_columns(self.layout.cells).index(x.column)] + symbol)
+        with self.code.loop(f"place.{x.row.name}", ROWS_BY_SYMBOL[start], ROWS_BY_SYMBOL[start + 1]) as place:
+            self.code.set(f"sym.{x.row.name}", ROWS_BY_SYMBOL[place])
             yield
 
     def _enter_word(self, stack: ExitStack, x: object) -> None:
@@ -164,17 +171,10 @@ class Enumeration:
             at = self.layout.position(x.position)
             stack.enter_context(self.code.when((at >= 1) & (at <= Name("n", "int"))))
 
-    def item_here(self, table: str) -> Ref:
-        """The item at hand."""
-        ref = next(h.ref for c in self.cells.classes for h in c.heads if h.ref.table == table)
-        return replace(ref, symbols=tuple(here(a) for a in range(len(ref.symbols))))
 
-    def instances_here(self, table: str, visit: Callable[[Term], object]) -> None:
-        """All instances that prove the item at hand."""
-        for cell in self.cells.classes:
-            for head in (h for h in cell.heads if h.ref.table == table):
-                with in_class(self.code, cell), self.matching(head):
-                    self.instances(head, visit)
+def here(axis: int) -> Variable:
+    """A symbol of the item at hand."""
+    return Variable(f"here.{axis}", 1)
 
 
 @contextmanager
@@ -187,3 +187,30 @@ def the_cell(code: Code, cell: CellClass, first: int) -> Iterator[None]:
         test = equal(J, cell.least) if cell.width is not None else J >= cell.least
     with code.when(test):
         yield
+
+
+def _columns(cells: Cells) -> list[str]:
+    """Columns of lists that name symbols of items that are proved."""
+    return sorted({x.column for c in cells.classes for h in c.heads for x in h.ref.symbols if isinstance(x, Entry)})
+
+
+def rows_by_symbol(cells: Cells, sizes: Mapping[str, int], lists: Mapping[str, Numbers]) -> Numbers:
+    """Which rows of a list prove an item: for ``X[i, j, A[r]] += ...`` the rows with A[r] = x, for each symbol x.
+
+    One array has it for all columns. First, for each column, where its symbols begin. Then, column by column, where the
+    rows of each symbol begin, and where the last ones end; and the rows, those of a symbol in ascending order.
+
+    :param sizes: numbers of symbols, by their names.
+    :param lists: columns of lists of rules.
+    """
+    columns = _columns(cells)
+    starts, end = np.zeros(len(columns), np.int64), len(columns)
+    num_symbols = max((s if isinstance(s, int) else sizes[s] for axes in cells.sizes.values() for s in axes), default=0)
+    parts = [starts]
+    for x, column in enumerate(columns):
+        entries = np.asarray(lists[column])
+        order = np.argsort(entries, kind="stable")
+        first = end + num_symbols + 1
+        parts += [first + np.searchsorted(entries[order], np.arange(num_symbols + 1)), order]
+        starts[x], end = end, first + len(order)
+    return np.concatenate(parts)

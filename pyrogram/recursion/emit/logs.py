@@ -9,13 +9,15 @@ posterior g has g exp(v - e). NaN stays NaN, and what is impossible has -inf.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Iterator
+import operator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from ..code.expressions import Array, Expression, Name, Number, equal, exp, log, negated, select, take, value
 from ..code.statements import Code, Function
-from ..rules.cells import CellClass, Cells, Head, Term
+from ..rules.cells import Cells, Term
 from ..rules.language import Constant, Ref
 from .instances import Enumeration
 from .layout import Layout
@@ -32,30 +34,41 @@ B = Name("b", "int")
 
 def log_counts(cells: Cells) -> Function:
     """Log Z of sentences and, if they are wanted, expected counts of the weights, each times the sentence's scale."""
-    layout, code = Layout(cells), Code()
-    layout.place_items(code)
+    loops = loops_of(cells)
+    layout, code = loops.layout, loops.code
+
+    def count(f: Ref, share: Name) -> None:
+        target = layout.weight(f, f"out.{f.table}")
+        code.add(target.array, target.index + Name("part", "int") * Name(f"out.{f.table}.part", "int"), share)
+
     with sentences(code):
-        inside(layout, code)
+        inside(loops)
         z = code.set("z", CELLS[layout.item(goal(cells))])
         code.put(LOG_Z, B, z)
         with code.when(Name("with_counts", "int") > 0), code.when(z > -INF), code.when(z < INF):
-            posteriors(layout, code, Array("scale", "real")[B], lambda f, share: _count(layout, code, f, share))
+            posteriors(loops, Array("scale", "real")[B], count)
     outputs = [p for w in layout.weights for p in w.parameters("out", "element", "part", "b")]
     parameters: list[Array | Name] = [LOG_Z, Name("with_counts", "int"), Array("scale", "real"), GIVEN]
     return Function("log_counts", [*layout.parameters(), *SENTENCES, CELLS, *parameters, *outputs], code.body)
 
 
-def inside(layout: Layout, code: Code) -> None:
+def loops_of(cells: Cells) -> Enumeration:
+    """Loops for one sentence, whose items have places in one array."""
+    loops = Enumeration(cells, Layout(cells), Code())
+    loops.layout.place_items(loops.code)
+    return loops
+
+
+def inside(loops: Enumeration) -> None:
     """The log values of all items, into the chart."""
-    loops = Enumeration(layout.cells, layout, code)
-
-    def fill(head: Head) -> None:
-        old = code.set("top", CELLS[layout.item(head.ref)])
+    code = loops.code
+    for head in loops.heads_upwards(lambda ref: clear(loops, ref, CELLS)):
+        item = loops.layout.item(head.ref)
+        old = code.set("top", CELLS[item])
         code.set("total", select(old > -INF, 1.0, 0.0))
-        loops.instances(head, lambda term: _log_add(code, log_weight(layout, term)))
-        code.put(CELLS, layout.item(head.ref), _log_sum())
-
-    loops.fill(lambda ref: clear(layout, code, ref), fill)
+        for term in loops.instances(head):
+            _log_add(code, log_weight(loops.layout, term))
+        code.put(CELLS, item, _log_sum())
 
 
 def _log_add(code: Code, v: Expression) -> None:
@@ -76,57 +89,48 @@ def _log_sum() -> Expression:
 
 def log_weight(layout: Layout, term: Term) -> Expression:
     """The sum of the logs of all factors of an instance."""
-    total: Expression | None = None
-    for f in term.all_factors:
-        v: Expression = CELLS[layout.item(f)] if f.is_item else layout.weight(f)
-        total = v if total is None else total + v
-    return value(0.0) if total is None else total
+    return sum_of(CELLS[layout.item(f)] if f.is_item else layout.weight(f) for f in term.all_factors)
 
 
-def clear(layout: Layout, code: Code, ref: Ref, array: Array = CELLS, each: Expression | int = 1) -> None:
+def sum_of(terms: Iterable[Expression]) -> Expression:
+    """The sum of reals."""
+    first, *others = [*terms] or [value(0.0)]
+    return functools.reduce(operator.add, others, first)
+
+
+def clear(loops: Enumeration, ref: Ref, array: Array, each: Expression | int = 1) -> None:
     """-inf for all symbols of an item at a cell.
 
     :param each: how many numbers each symbol has.
     """
+    code, layout = loops.code, loops.layout
     zeros = tuple(Constant(0) for _ in ref.symbols)
     first = code.let(layout.item(Ref(ref.table, True, ref.positions, zeros)) * each)
-    count = math.prod(map(layout.size, layout.cells.sizes[ref.table]), start=value(each))
+    count = math.prod(map(layout.size, loops.cells.sizes[ref.table]), start=value(each))
     with code.loop("symbol", 0, count) as s:
         code.put(array, first + s, -INF)
 
 
-def posteriors(layout: Layout, code: Code, scale: Expression, count: Callable[[Ref, Name], None]) -> None:
+def posteriors(loops: Enumeration, scale: Expression, count: Callable[[Ref, Name], None]) -> None:
     """Posteriors of all items, times a scale, given their values.
 
     :param count: code for a weight and the posterior of an instance that has it.
     """
-    loops = Enumeration(layout.cells, layout, code)
+    code, layout = loops.code, loops.layout
     with code.loop("x", 0, Name("cells", "int")) as x:
         code.put(GIVEN, x, 0.0)
-    code.put(GIVEN, layout.item(goal(layout.cells)), scale)
+    code.put(GIVEN, layout.item(goal(loops.cells)), scale)
 
-    def share(term: Term) -> None:
-        part = code.set("share", Name("g", "real") * exp(log_weight(layout, term) - Name("e", "real")))
-        for f in term.all_factors:
-            if f.is_item:
-                code.add(GIVEN, layout.item(f), part)
-            else:
-                count(f, part)
-
-    def give(cell: CellClass) -> None:
-        for head in reversed(cell.heads):
-            with loops.symbols(head), loops.rows(head, upwards=False):
-                code.set("g", GIVEN[layout.item(head.ref)])
-                code.set("e", CELLS[layout.item(head.ref)])
-                with code.when(negated(equal(Name("g", "real"), 0.0))):  # a scale may be negative
-                    loops.instances(head, share)
-
-    loops.cells_in_order(give, upwards=False)
-
-
-def _count(layout: Layout, code: Code, f: Ref, share: Name) -> None:
-    target = layout.weight(f, f"out.{f.table}")
-    code.add(target.array, target.index + Name("part", "int") * Name(f"out.{f.table}.part", "int"), share)
+    for head in loops.heads_downwards():
+        g, e = code.set("g", GIVEN[layout.item(head.ref)]), code.set("e", CELLS[layout.item(head.ref)])
+        with code.when(negated(equal(g, 0.0))):  # a scale may be negative
+            for term in loops.instances(head):
+                share = code.set("share", g * exp(log_weight(layout, term) - e))
+                for f in term.all_factors:
+                    if f.is_item:
+                        code.add(GIVEN, layout.item(f), share)
+                    else:
+                        count(f, share)
 
 
 # ---------------------------------------------------------------------- sentences

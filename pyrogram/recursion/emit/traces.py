@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from ..code.expressions import Array, Expression, Name
 from ..code.statements import Code
 from ..rules.language import Ref, Word
@@ -39,11 +37,6 @@ def trace_values(layout: Layout, trace: Trace, table: Any, rows: str = "trace") 
         first, *strides = trace.get(w.name, (-1, *(0,) * w.num_axes))
         values |= {f"{rows}.{w.name}": first} | {f"{rows}.{w.name}.{axis}": s for axis, s in enumerate(strides)}
     return values
-
-
-def no_rows(*shape: int) -> Any:
-    """An array to write into."""
-    return np.full(shape, -1, np.int64)
 
 
 def write_positions(layout: Layout, code: Code, ref: Ref) -> None:

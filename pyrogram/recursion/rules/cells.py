@@ -86,6 +86,14 @@ class Term:
         return self.factors + (self.inner.factors if self.inner else ())
 
     @property
+    def items(self) -> tuple[Ref, ...]:
+        return tuple(f for f in self.all_factors if f.is_item)
+
+    @property
+    def weights(self) -> tuple[Ref, ...]:
+        return tuple(f for f in self.all_factors if not f.is_item)
+
+    @property
     def all_symbols(self) -> tuple[Variable, ...]:
         return self.symbols + (self.inner.symbols if self.inner else ())
 

@@ -3,29 +3,37 @@
 """Derivations as rows of numbers: which weights are met on the way down from the goal, the leftmost item first.
 
 That is what compiled code writes of the derivations that it finds or draws, see
-:mod:`pyrogram.recursion.emit.derivations`. Here a row is read again, and all rows are listed. It is Python, item by
+:mod:`pyrogram.recursion.emit.agenda`. Here a row is read again, and all rows are listed. It is Python, item by
 item, and asks the order and the ranges of :mod:`.cells`.
 
-A row is read as a text is by a parser that goes from the top down: ``ends(item, t)`` are the places at which the events
-of an item can end that begin at place t. An instance of a rule whose weights are not the next events is no part of it.
+A row is read as a text is by a parser that goes from the top down: ``readings(item, t)`` has the places at which the
+events of an item can end that begin at place t. An instance of a rule whose weights are not the next events is no part
+of it.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
-from .cells import CellClass, Cells, Term
+from .cells import Cells, Term, names_in, symbols_in
 from .domains import dense_axes
-from .language import Constant, Entry, Position, Ref, Size, Variable, Word
+from .language import Bound, Constant, Entry, Position, Ref, Size, Variable, Word
 
 Item = tuple[str, tuple[int, ...], tuple[int, ...]]  # a table, positions, symbols
 Symbols = dict[Variable, int]
 Places = dict[str, int]
-Ends = Callable[[Item, int], dict[int, int]]
+
+
+class Step(NamedTuple):
+    """An instance of a rule: its events, its items, and its weights with words as positions."""
+
+    events: tuple[int, ...]
+    items: list[Item]
+    weights: list[Item]
 
 
 @dataclass
@@ -49,152 +57,122 @@ class Traces:
     element: Callable[[int], tuple[str, tuple[int, ...]]]
     _listed: dict[Item, list[tuple[int, ...]]] = field(default_factory=dict)
 
-    @property
-    def goal(self) -> Item:
-        """The item at the top."""
-        return self.cells.goal, (), ()
-
     def rows(self, item: Item | None = None) -> list[tuple[int, ...]]:
         """The rows of all derivations of an item, by default the goal; equal rows of several derivations as often."""
-        item = item or self.goal
+        item = item or self._goal
         if item not in self._listed:
-            rows = []
-            for events, items, _ in self._instances(item, None, 0):
-                rows_of_items = [self.rows(x) for x in items]
-                rows += [sum(chosen, events) for chosen in itertools.product(*rows_of_items)]
-            self._listed[item] = rows
+            self._listed[item] = [
+                sum(chosen, step.events)
+                for step in self._steps(item)
+                for chosen in itertools.product(*map(self.rows, step.items))
+            ]
         return self._listed[item]
 
     def ways(self, row: Sequence[int]) -> int:
-        """How many derivations have this row: none, if it is not one of the sentence."""
-        return self._reader(row)(self.goal, 0).get(len(row), 0)
+        """How many derivations have this row: none, one, or 2 for all greater numbers."""
+        return len(self._readings(row))
 
     def parts(self, row: Sequence[int]) -> list[Item]:
         """The weights and the items of the first derivation that has this row; of weights, words are positions.
 
         :raises ValueError: if there is none.
         """
-        ends, used = self._reader(row), list[Item]()
-        if len(row) not in ends(self.goal, 0):
-            raise ValueError(f"the row {list(row)} is no derivation of a sentence of {self.n} words")
-        agenda = [(self.goal, 0, len(row))]
-        while agenda:
-            item, start, stop = agenda.pop()
-            used.append(self._as_written(item))
-            for events, items, weights in self._instances(item, row, start):
-                cuts = self._cuts(ends, items, start + len(events), stop)
-                if cuts is not None:
-                    used += weights
-                    agenda += zip(items, cuts, [*cuts, stop][1:], strict=True)
-                    break
-        return used
+        for first in self._readings(row):
+            return list(first)
+        raise ValueError(f"the row {list(row)} is no derivation of a sentence of {self.n} words")
+
+    @property
+    def _goal(self) -> Item:
+        return self.cells.goal, (), ()
 
     def _as_written(self, item: Item) -> Item:
         """An item with the symbols that are constants in all rules: cells have them in its name."""
         name, at, values = item
-        tables, dense = self.cells.recursion.tables, self._dense
+        tables = self.cells.recursion.tables
         table = next(t for t in tables if name == t or name.startswith(f"{t}."))
         others, constants = iter(values), iter(name[len(table) + 1 :].split("."))
         axes = range(len(tables[table].sizes))
-        return table, at, tuple(next(others) if (table, a) in dense else int(next(constants)) for a in axes)
+        return table, at, tuple(next(others) if (table, a) in self._dense else int(next(constants)) for a in axes)
 
     @cached_property
     def _dense(self) -> set[tuple[str, int]]:
         return dense_axes(self.cells.recursion)
 
-    def _cuts(self, ends: Ends, items: Sequence[Item], start: int, stop: int) -> list[int] | None:
-        """Where each of some items begins whose events go from ``start`` to ``stop``; None, if theirs cannot."""
-        if not items:
-            return [] if start == stop else None
-        for t in ends(items[0], start):
-            rest = self._cuts(ends, items[1:], t, stop)
-            if rest is not None:
-                return [start, *rest]
-        return None
+    def _readings(self, row: Sequence[int]) -> list[tuple[Item, ...]]:
+        """The weights and the items of each derivation of a row, of two at most."""
+        known: dict[tuple[Item, int], dict[int, list[tuple[Item, ...]]]] = {}
 
-    def _reader(self, row: Sequence[int]) -> Ends:
-        """From an item and where its events begin to where they can end, and in how many ways."""
-        known: dict[tuple[Item, int], dict[int, int]] = {}
-
-        def ends(item: Item, start: int) -> dict[int, int]:
+        def readings(item: Item, start: int) -> dict[int, list[tuple[Item, ...]]]:
             if (item, start) not in known:
-                stops: dict[int, int] = {}
-                for events, items, _ in self._instances(item, row, start):
-                    sofar = {start + len(events): 1}
-                    for x in items:
-                        after: dict[int, int] = {}
-                        for t, ways in sofar.items():
-                            for u, more in ends(x, t).items():
-                                after[u] = after.get(u, 0) + ways * more
-                        sofar = after
-                    for t, ways in sofar.items():
-                        stops[t] = stops.get(t, 0) + ways
-                known[item, start] = stops
+                found: dict[int, list[tuple[Item, ...]]] = {}
+                for step in self._steps(item, row, start):
+                    ends = [(start + len(step.events), (self._as_written(item), *step.weights))]
+                    for x in step.items:
+                        ends = [
+                            (stop, parts + more)
+                            for t, parts in ends
+                            for stop, of in readings(x, t).items()
+                            for more in of
+                        ]
+                    for stop, parts in ends:
+                        found[stop] = [*found.get(stop, []), parts][:2]
+                known[item, start] = found
             return known[item, start]
 
-        return ends
+        return readings(self._goal, 0).get(len(row), [])
 
     # ------------------------------------------------------------------ instances of rules
 
-    def _instances(
-        self, item: Item, row: Sequence[int] | None, start: int
-    ) -> Iterator[tuple[tuple[int, ...], list[Item], list[Item]]]:
-        """The events and the items of all instances that prove an item, and the weights with words as positions.
+    def _steps(self, item: Item, row: Sequence[int] | None = None, start: int = 0) -> Iterator[Step]:
+        """All instances that prove an item.
 
         :param row: only those whose events are the next ones of this row, from ``start`` on; None: all.
         """
         table, at, values = item
+        places = {"": 0, "n": self.n, **dict(zip(("i", "j")[2 - len(at) :], at, strict=True))}
         for cell in self.cells.classes:
-            if not _holds(cell, at):
-                continue
             for head in cell.heads:
-                if head.ref.table != table:
+                if head.ref.table != table or not _hold(cell.widths, places):
                     continue
-                places = {"": 0, "n": self.n, **dict(zip(("i", "j")[2 - len(at) :], at, strict=True))}
                 for symbols in self._matches(head.ref.symbols, values, places, {}):
                     for term in head.terms:
-                        if all(places[b.x] <= places[b.y] + b.most for b in term.guard):
+                        if _hold(term.guard, places):
                             yield from self._of_term(term, places, symbols, row, start)
 
     def _of_term(
         self, term: Term, places: Places, symbols: Symbols, row: Sequence[int] | None, start: int
-    ) -> Iterator[tuple[tuple[int, ...], list[Item], list[Item]]]:
-        weights = [f for f in term.all_factors if not f.is_item]
-        items = [f for f in term.all_factors if f.is_item]
-
-        def down(depth: int, places: Places, symbols: Symbols, events: tuple[int, ...]) -> Iterator[Any]:
-            if depth == len(weights):
-                for at, chosen in self._all(term, items, places, symbols):
-                    placed = [self._placed(f, at, chosen) for f in weights]
-                    yield events, [self._item(f, at, chosen) for f in items], placed
-                return
-            f = weights[depth]
-            if row is None:
-                for at, chosen in self._all(term, [f], places, symbols):
-                    event = self.number(f.table, self._item(f, at, chosen)[2])
-                    yield from down(depth + 1, at, chosen, (*events, event))
-            elif start + depth < len(row):
-                name, indices = self.element(row[start + depth])
-                if name == f.table:
-                    for at in self._places(term, [f], places):
-                        for chosen in self._matches(f.symbols, indices, at, symbols):
-                            yield from down(depth + 1, at, chosen, (*events, row[start + depth]))
-
-        return down(0, places, symbols, ())
+    ) -> Iterator[Step]:
+        chosen = [(places, symbols)]
+        for x, f in enumerate(term.weights):
+            indices = None
+            if row is not None:
+                table, indices = self.element(row[start + x]) if start + x < len(row) else ("", ())
+                if table != f.table:
+                    return
+            chosen = [more for at, known in chosen for more in self._all(term, [f], at, known, indices)]
+        for before, known in chosen:
+            for at, values in self._all(term, term.items, before, known):
+                events = tuple(self.number(f.table, self._item(f, at, values)[2]) for f in term.weights)
+                placed = [self._placed(f, at, values) for f in term.weights]
+                yield Step(events, [self._item(f, at, values) for f in term.items], placed)
 
     def _all(
-        self, term: Term, refs: Sequence[Ref], places: Places, symbols: Symbols
+        self, term: Term, refs: Sequence[Ref], places: Places, symbols: Symbols, indices: Sequence[int] | None = None
     ) -> Iterator[tuple[Places, Symbols]]:
-        """All values of what is unknown in references."""
-        rows = [x.row if isinstance(x, Entry) else x for f in refs for x in f.symbols]
-        free = dict.fromkeys(x for x in rows if isinstance(x, Variable) and x not in symbols)
+        """All values of what is unknown in references; of a single one, of those values by which its symbols have
+        these indices.
+        """
+        free = [x for x in symbols_in(refs) if x not in symbols]
         for at in self._places(term, refs, places):
+            if indices is not None:
+                yield from ((at, known) for known in self._matches(refs[0].symbols, indices, at, symbols))
+                continue
             for values in itertools.product(*(range(self._size(x.size)) for x in free)):
                 yield at, symbols | dict(zip(free, values, strict=True))
 
     def _places(self, term: Term, refs: Sequence[Ref], places: Places) -> Iterator[Places]:
         """All values of the summed positions that references need; limits of a loop may be those before it."""
-        names = {x.name for f in refs for x in (*f.positions, *(s.position for s in f.symbols if isinstance(s, Word)))}
+        names = set().union(*map(names_in, refs))
         loops = [x for x in term.loops if x.name not in places]
         needed = max((q + 1 for q, x in enumerate(loops) if x.name in names), default=0)
 
@@ -256,11 +234,5 @@ def _at(x: Position, places: Places) -> int:
     return (places[x.name] if x.name else 0) + x.offset
 
 
-def _holds(cell: CellClass, at: tuple[int, ...]) -> bool:
-    """Whether an item at these positions is in a class of cells."""
-    if len(at) != len(cell.positions):
-        return False
-    if not at:
-        return True
-    width = at[1] - at[0] if len(at) == 2 else at[0]
-    return width == cell.width if cell.width is not None else width >= cell.least
+def _hold(bounds: Iterable[Bound], places: Places) -> bool:
+    return all(places[b.x] <= places[b.y] + b.most for b in bounds)

@@ -19,8 +19,8 @@ from ..code.objects import Compiled
 from ..code.statements import Function
 from ..emit import threads
 from ..emit.agenda import size_of_agenda
+from ..emit.instances import rows_by_symbol
 from ..emit.layout import Layout
-from ..emit.rows import chains_of
 from ..emit.traces import Trace, trace_values
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
@@ -155,8 +155,8 @@ class DeviceEngine:
         kernel, B, device = self._kernel(name, complete), len(inputs.lengths), inputs.lengths.device
         cells, agenda, each = self._room(name, inputs)
         if agenda:
-            chains = chains_of(self.cells, inputs.sizes, inputs.lists)
-            values["chains"] = torch.from_numpy(chains).to(device)
+            rows = rows_by_symbol(self.cells, inputs.sizes, inputs.lists)
+            values["rows_by_symbol"] = torch.from_numpy(rows).to(device)
         most = min(kernel.most_threads, self.launcher.memory // (_SHARE * each))
         number = max(WARP, min(-(-B // WARP) * WARP, most // WARP * WARP))
         values |= {"size": cells, "size.agenda": agenda, "again": int(complete)}

@@ -19,10 +19,10 @@ from ..code.threads import run_workers
 from ..emit import descents, driver, tangents
 from ..emit.agenda import size_of_agenda
 from ..emit.inputs import PARTS, Inputs, table_parameters
+from ..emit.instances import rows_by_symbol
 from ..emit.layout import Layout
-from ..emit.rows import chains_of
 from ..emit.tables import Tables
-from ..emit.traces import Trace, no_rows, trace_values
+from ..emit.traces import Trace, trace_values
 from ..rules.cells import CellClass, Cells, Term, symbols_in
 from ..rules.language import InvalidRecursion, Ref, Word, _positions
 from ..rules.lowering import items_here, lower
@@ -62,7 +62,7 @@ class Prepared(NamedTuple):
 DESCENTS = ("draw", "best")
 MEMORY = ("memory", "mantissas", "exponents")  # arrays of cells; pages of zeros that nobody writes into take no memory
 # What every call gives anew, besides the arrays of sentences and the function's own parameters.
-_LATER = (*MEMORY, "starts", "order", "turns", "agenda", "chains")
+_LATER = (*MEMORY, "starts", "order", "turns", "agenda", "rows_by_symbol")
 
 
 @dataclass(eq=False)
@@ -164,14 +164,14 @@ class LanesEngine:
         """
         number, width = rows
         values = {"log_z": np.empty(len(inputs.lengths)), "seed": seed}
-        values |= trace_values(self.layout, trace, no_rows(number, len(inputs.lengths), width))
+        values |= trace_values(self.layout, trace, np.full((number, len(inputs.lengths), width), -1, np.int64))
         self._run("draw", inputs, order, values, {"draws": number}, self._alone(inputs, order))
         return values["log_z"], values["trace"]
 
     def best(self, inputs: Inputs, order: Numbers, trace: Trace, width: int) -> tuple[Numbers, Numbers]:
         """The log weight of the best derivation, shape ``(B,)``, and the weights in it, shape ``(B, width)``."""
         B = len(inputs.lengths)
-        values = {"scores": np.empty(B)} | trace_values(self.layout, trace, no_rows(B, width))
+        values = {"scores": np.empty(B)} | trace_values(self.layout, trace, np.full((B, width), -1, np.int64))
         self._run("best", inputs, order, values, {}, self._alone(inputs, order))
         return values["scores"], values["trace"]
 
@@ -201,7 +201,7 @@ class LanesEngine:
             self._checks.check_words(inputs)
         values = {"order": order, **extra, **inputs.arrays()}
         if name in DESCENTS:
-            values["chains"] = chains_of(self.cells, inputs.sizes, inputs.lists)
+            values["rows_by_symbol"] = rows_by_symbol(self.cells, inputs.sizes, inputs.lists)
 
         def work(turns: Numbers) -> None:
             try:

@@ -4,19 +4,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from ..code import objects
 from ..code.threads import run_workers
-from ..emit import derivations, expected, logs
+from ..emit import derivations, logs
 from ..emit.agenda import size_of_agenda
 from ..emit.inputs import PARTS, Inputs, Numbers, table_parameters
+from ..emit.instances import rows_by_symbol
 from ..emit.layout import Layout
-from ..emit.rows import chains_of
-from ..emit.traces import Trace, no_rows, trace_values
+from ..emit.traces import Trace, trace_values
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
 from .checks import Checks
@@ -26,7 +26,7 @@ _FUNCTIONS = {
     "log_counts": logs.log_counts,
     "best": derivations.best,
     "draw": derivations.draw,
-    "most_expected": expected.most_expected,
+    "most_expected": derivations.most_expected,
 }
 
 
@@ -49,24 +49,16 @@ class ScalarEngine:
         """Log Z, shape ``(B,)``, and expected counts in the shapes of the weights: summed over sentences that share."""
         self._checks.check_names(inputs)
         B = len(inputs.lengths)
-        log_z = np.empty(B)
+        log_z, scale = np.empty(B), np.ones(B) if scale is None else np.ascontiguousarray(scale, np.float64)
+        values: dict[str, Any] = {"log_z": log_z, "with_counts": int(counts), "scale": scale, "parts": min(PARTS, B)}
         outputs: dict[str, Numbers] = {}
-        shared = counts and any(len(table) == 1 for table in inputs.weights.values()) and B > 1
-        values: dict[str, Any] = {"parts": min(PARTS, B) if shared else B}
         for w in self.layout.weights:
             table = inputs.weights[w.name]
-            by_sentence = len(table) == B
-            shape = (1 if by_sentence else values["parts"], len(table) if by_sentence else 1, *table.shape[1:])
+            shape = (1, *table.shape) if len(table) == B else (values["parts"], *table.shape)
             out = outputs[w.name] = np.zeros(shape if counts else (1,) * len(shape), self.dtype)
             values |= table_parameters(f"out.{w.name}", out, "part", "b")
-        values |= {
-            "log_z": log_z,
-            "with_counts": int(counts),
-            "scale": np.ones(B) if scale is None else np.ascontiguousarray(scale, np.float64),
-        }
-        self._run("log_counts", inputs, values, ["chart", "given"])
-        summed = {name: out[0] if len(out) == 1 else out.sum(0) for name, out in outputs.items()}
-        return log_z, summed if counts else {}
+        self._run("log_counts", inputs, values, {"chart": 1, "given": 1})
+        return log_z, {name: out[0] if len(out) == 1 else out.sum(0) for name, out in outputs.items()} if counts else {}
 
     def best(self, inputs: Inputs, k: int, trace: Trace, width: int) -> tuple[Numbers, Numbers]:
         """Scores of the k best derivations, shape ``(k, B)``, and the weights in them, shape ``(k, B, width)``.
@@ -74,8 +66,9 @@ class ScalarEngine:
         :param trace: numbers of the elements of tables, see :mod:`~pyrogram.recursion.emit.traces`.
         """
         B = len(inputs.lengths)
-        values = {"k": k, "scores": np.empty((k, B))} | trace_values(self.layout, trace, no_rows(k, B, width))
-        self._run("best", inputs, values, ["chart"], each=k)
+        values = {"k": k, "scores": np.empty((k, B))}
+        values |= trace_values(self.layout, trace, np.full((k, B, width), -1, np.int64))
+        self._run("best", inputs, values, {"ranked": k})
         return values["scores"], values["trace"]
 
     def most_expected(
@@ -87,26 +80,25 @@ class ScalarEngine:
             by; of several, by the sum.
         """
         B = len(inputs.lengths)
-        values = {"scores": np.empty(B)} | trace_values(self.layout, trace, no_rows(B, width))
+        values = {"scores": np.empty(B)} | trace_values(self.layout, trace, np.full((B, width), -1, np.int64))
         for name, table in worth.items():
             values |= table_parameters(f"worth.{name}", table, "b")
-        self._run("most_expected", inputs, values, ["chart", "given", "gains"])
+        self._run("most_expected", inputs, values, {"chart": 1, "given": 1, "ranked": 1})
         return values["scores"], values["trace"]
 
     def draw(self, inputs: Inputs, number: int, seed: int, trace: Trace, width: int) -> tuple[Numbers, Numbers]:
         """Log Z, shape ``(B,)``, and the weights in drawn derivations, ``(number, B, width)``; see :meth:`best`."""
         B = len(inputs.lengths)
         values = {"draws": number, "seed": seed, "log_z": np.empty(B)}
-        values |= trace_values(self.layout, trace, no_rows(number, B, width))
-        self._run("draw", inputs, values, ["chart"])
+        values |= trace_values(self.layout, trace, np.full((number, B, width), -1, np.int64))
+        self._run("draw", inputs, values, {"chart": 1})
         return values["log_z"], values["trace"]
 
-    def _run(self, name: str, inputs: Inputs, extra: Mapping[str, Any], arrays: Sequence[str], each: int = 1) -> None:
+    def _run(self, name: str, inputs: Inputs, extra: Mapping[str, Any], memory: Mapping[str, int]) -> None:
         """Call a function on every thread, which is compiled when it is first needed.
 
         :param extra: parameters that other functions have not.
-        :param arrays: of a thread, with some numbers for each cell.
-        :param each: how many.
+        :param memory: arrays of a thread, and how many numbers they have for each cell.
         """
         self._checks.check(inputs, self.dtype)
         if name not in self._compiled:
@@ -116,14 +108,13 @@ class ScalarEngine:
             )
         B, call, sizes, n = len(inputs.lengths), self._compiled[name], inputs.sizes, inputs.pitch
         values = {"order": np.arange(B), "count": B, "parts": B, "batch": B, **inputs.parameters()}
-        values |= {"chains": chains_of(self.cells, sizes, inputs.lists), **extra}
+        values |= {"rows_by_symbol": rows_by_symbol(self.cells, sizes, inputs.lists), **extra}
         cells = sum(n ** self.cells.arity[x] * self.cells.num_symbols(x, sizes) for x in self.cells.sizes)
+        agenda = size_of_agenda(self.cells, n, sizes)
 
         def work(turns: Numbers) -> None:
-            memory = {array: np.empty(cells * each) for array in arrays}
-            if name != "log_counts":
-                memory["agenda"] = np.zeros(size_of_agenda(self.cells, n, sizes, int(name == "best")), np.int64)
-            call(name, {**values, **memory, "turns": turns})
+            own = {array: np.empty(cells * each) for array, each in memory.items()}
+            call(name, {**values, **own, "agenda": np.zeros(agenda, np.int64), "turns": turns})
 
         if B:
             run_workers(work, cost=B * 100.0 * n**3)

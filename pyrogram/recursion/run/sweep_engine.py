@@ -17,11 +17,11 @@ from ..emit.agenda import size_of_agenda
 from ..emit.collapsed import CollapsedSweep
 from ..emit.hastings import HastingsSweep
 from ..emit.inputs import table_parameters
+from ..emit.instances import rows_by_symbol
 from ..emit.layout import Layout
-from ..emit.rows import chains_of
 from ..emit.sentence_events import CELL, FewEvents, SentenceEvents, repeated_tables
 from ..emit.sweeps import Weighing
-from ..emit.traces import Trace, no_rows, trace_values
+from ..emit.traces import Trace, trace_values
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
 from .engine import LONG, lines_of
@@ -112,7 +112,7 @@ class SweepEngine:
         self._layout = self.weighing.layout(recursion)
         width = max(1, corpus.words.shape[1]) if corpus.positions else 0
         self._no_positions = trace_values(
-            self._layout, corpus.positions, no_rows(len(corpus.words), width), "positions"
+            self._layout, corpus.positions, np.full((len(corpus.words), width), -1, np.int64), "positions"
         )
         self._shapes = {**shapes, **{name: numbers.shape[1:] for name, numbers in located.items()}}
         self._functions, self._renumbered = dict[tuple[str, int], Compiled](), renumbered
@@ -213,7 +213,7 @@ class SweepEngine:
             **self._no_positions,
             "positions": self._no_positions["positions"].copy(),
             "rows": rows,
-            "trace": no_rows(size, rows.shape[1]),
+            "trace": np.full((size, rows.shape[1]), -1, np.int64),
             "trace_width": rows.shape[1],
             "multinomials": self.multinomials,
             "accepted": np.zeros(N, np.int64),
@@ -272,7 +272,7 @@ class SweepEngine:
         memory |= {array: lines_of(size, _DOUBLE, lanes) for array in ("memory", "mantissas", "exponents")}
         if name == "hastings":
             memory["agenda"] = np.zeros(size_of_agenda(self._cells, pitch, self._sizes), np.int64)
-            memory["chains"] = chains_of(self._cells, self._sizes, self._lists)
+            memory["rows_by_symbol"] = rows_by_symbol(self._cells, self._sizes, self._lists)
         self._kept[name, lanes] = memory
         return memory
 
