@@ -158,7 +158,7 @@ def test_launches_fill_the_device_and_no_more() -> None:
         (5, fake_launcher(processors=8), 1),
         (100, fake_launcher(processors=8), 4),
         (500, fake_launcher(processors=8), 8),
-        (500, fake_launcher(memory=4 * 3 * 8 * 200 * 64, processors=8), 2),
+        (500, fake_launcher(memory=4 * 3 * 8 * 250 * 64, processors=8), 2),
     ):
         given = random_sentences(page, made, [3] * count, np.random.default_rng(0))
         engine = DeviceEngine(made, "float64", launcher)

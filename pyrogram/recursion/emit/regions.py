@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from ..rules.bounds import Bounds
 from ..rules.cells import Cells, Loop, Term
 from ..rules.domains import constraints
-from ..rules.language import Bound, Entry, Position, Ref, Variable, Word
+from ..rules.language import Entry, Position, Ref, Variable, Word
 from .weights import WeightCells, axes, weight_cells
 
 
@@ -59,7 +59,7 @@ def regions_of(cells: Cells, w: WeightCells) -> Iterator[Region]:
     regions: list[tuple[Ref, Bounds]] = []
     for _, _, term in cells.terms:
         for f in (f for f in term.all_factors if not f.is_item and weight_cells(f) == w):
-            bounds = axis_bounds(cells, term, f).of_any_length()  # in a block
+            bounds = _axis_bounds(cells, term, f)
             for old in [x for x in regions if x[1].meets(bounds)]:
                 regions.remove(old)
                 bounds = bounds.hull(old[1])
@@ -78,14 +78,11 @@ def _over_all(cells: Cells, f: Ref) -> Ref:
     return replace(f, symbols=tuple(symbols))
 
 
-def axis_bounds(cells: Cells, term: Term, f: Ref, limits: list[Bound] | None = None) -> Bounds:
-    """What holds for the axes of a weight in a term.
-
-    :param limits: of the positions i and j; None: those of the rule.
-    """
-    known = list(constraints(term.rule, cells.first, cells.domains) or []) if limits is None else list(limits)
+def _axis_bounds(cells: Cells, term: Term, f: Ref) -> Bounds:
+    """What holds for the axes of a weight in a term, whatever the length is: in a block there are several."""
+    known = list(constraints(term.rule, cells.first, cells.domains) or [])
     names = [f"axis{x}" for x in range(len(axes(f)))]
     for name, x in zip(names, axes(f), strict=True):
         here = Position(name)
         known += [*(here <= x).bounds, *(x <= here).bounds]
-    return Bounds([*term.rule.positions, "i", "j", *names], known).among(names)
+    return Bounds([*term.rule.positions, "i", "j", *names], known).among(names).of_any_length()
