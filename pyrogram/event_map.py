@@ -4,10 +4,10 @@
 
 The events of a grammar are the elements of its blocks, numbered block after block in C order. A page has tables of its
 own: of a hidden Markov model the end is a table, and a column of the block of transitions; of a grammar as a list of
-rules, a table may have an event twice. Ties and mixtures are maps, too, and maps compose: an event that is an entry of
-another multinomial, an event of the k-th component.
+rules, a table may have an event twice. Mixtures are maps, too: an event of the k-th component.
 
-What is counted in sweeps has numbers: the events, then one for each multinomial, then two for what is no event.
+What is counted in sweeps has numbers: the entries of multinomials, then one for each multinomial, then two for what is
+no event, see :func:`numbers_of_entries`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from torch import Tensor
 
 from pyrogram.blocks import Block
 from pyrogram.charts.checks import broadcast_shapes
-from pyrogram.recursion.emit.sentence_events import FewEvents
+from pyrogram.recursion.emit.sentence_events import NEVER, ONE, TableEvents
 
 __all__ = [
     "NEVER",
@@ -35,10 +35,10 @@ __all__ = [
     "joined",
     "multinomials_of",
     "num_events",
+    "numbers_of_entries",
     "sums_of_entries",
 ]
 
-ONE, NEVER = -1, -2  # elements that are no events: of weight one, of weight zero
 Numbers = Any  # a numpy array of integers
 
 
@@ -48,17 +48,18 @@ class EventMap:
 
     :param blocks: whose elements are the events.
     :param tables: by table of the page the events of its elements, in its shape; or :data:`ONE`, :data:`NEVER`.
-    :param few: tables few of whose elements are listed in ``tables``, one after the other.
+    :param few: of tables few of whose elements are events, listed in ``tables`` one after the other, the places of
+        elements in this list, -1 for none.
     :param is_same: whether the tables are the blocks, one after the other.
     """
 
     blocks: Mapping[str, Block]
     tables: Mapping[str, Numbers]
-    few: Mapping[str, FewEvents] = field(default_factory=dict)
+    few: Mapping[str, TableEvents] = field(default_factory=dict)
     is_same: bool = False
 
     @staticmethod
-    def of_blocks(blocks: Mapping[str, Block], few: Mapping[str, FewEvents] | None = None) -> EventMap:
+    def of_blocks(blocks: Mapping[str, Block], few: Mapping[str, TableEvents] | None = None) -> EventMap:
         """That of a page whose tables are the blocks."""
         tables = {}
         for name, first in first_events(blocks).items():
@@ -66,26 +67,22 @@ class EventMap:
             tables[name] = np.arange(first, first + shape.numel()).reshape(shape)
         return EventMap(blocks, tables, few or {}, is_same=True)
 
-    def tied(self, sources: Mapping[str, Block], entries: Mapping[str, Tensor]) -> EventMap:
-        """The same tables, whose elements are entries of other blocks.
-
-        :param sources: the other blocks.
-        :param entries: by block, the entry of each event, see :func:`.sums_of_entries`.
-        """
-        numbers = np.concatenate([*(entries[name].cpu().reshape(-1).numpy() for name in self.blocks), [NEVER, ONE]])
-        return EventMap(sources, {name: numbers[table] for name, table in self.tables.items()}, self.few)
-
     def mixed(self, blocks: Mapping[str, Block], share: str, num_components: int) -> EventMap:
         """That of K components, whose tables have one more axis, the first, and of their shares.
 
         :param blocks: the shares, then the blocks of each component.
         :param share: the name of the table of shares.
         """
+        tables = {name: self.of_components(table, num_components) for name, table in self.tables.items()}
+        return EventMap(blocks, {share: np.arange(num_components), **tables})
+
+    def of_components(self, events: Numbers, num_components: int, axis: int = 0) -> Numbers:
+        """The events of K components that some events are; what is none stays so.
+
+        :param axis: where the axis of components is.
+        """
         R, K = num_events(self.blocks), num_components
-        tables = {share: np.arange(K)}
-        for name, table in self.tables.items():
-            tables[name] = np.stack([np.where(table < 0, table, K + k * R + table) for k in range(K)])
-        return EventMap(blocks, tables)
+        return np.stack([np.where(events < 0, events, K + k * R + events) for k in range(K)], axis)
 
     # ------------------------------------------------------------------ values of elements
 
@@ -144,17 +141,6 @@ class EventMap:
 
     # ------------------------------------------------------------------ numbers of elements
 
-    def by_component(self, num_components: int) -> Numbers:
-        """The number in the tables of K components of each element of these tables, shape ``(K, elements)``.
-
-        The elements of all tables are numbered, one table after the other.
-        """
-        numbers, first, K = [], num_components, num_components
-        for table in self.tables.values():
-            numbers.append(first + np.arange(K * table.size).reshape(K, table.size))
-            first += K * table.size
-        return np.concatenate(numbers, 1)
-
     @cached_property
     def _flat(self) -> Numbers:
         """The event of each element, all tables one after the other."""
@@ -194,71 +180,27 @@ class EventMap:
         """The events that elements are, -1 for -1 and for what is no event."""
         return rows if self.is_same else np.where(rows < 0, -1, np.maximum(self._flat[rows], -1))
 
-    def values(self, by_event: Mapping[str, Tensor]) -> Any:
-        """Values of the elements of all tables, float64, one after the other; of what is no event, 0.
-
-        :param by_event: shape ``block.shape`` by block; blocks that are left out have zeros.
-        """
-        tables = [by_event.get(name, torch.zeros(block.shape)) for name, block in self.blocks.items()]
-        flat = torch.cat([*(x.detach().cpu().double().reshape(-1) for x in tables), torch.zeros(2).double()]).numpy()
-        return flat[self._flat]
-
-    # ------------------------------------------------------------------ numbers that are counted
-
-    @cached_property
-    def multinomials(self) -> Numbers:
-        """The number of the multinomial of each event, through all blocks."""
-        return multinomials_of(self.blocks).numpy()
+    @property
+    def is_one_to_one(self) -> bool:
+        """Whether no two elements are the same event, or none."""
+        return bool((self._flat >= 0).all()) and len(np.unique(self._flat)) == len(self._flat)
 
     @property
-    def padding(self) -> int:
-        """The number of what is no event, of weight one, which is its own multinomial; the next one is nothing's."""
-        return len(self.multinomials) + int(self.multinomials.max()) + 1
+    def lookups(self) -> dict[str, TableEvents]:
+        """By table, the events of elements, as sweeps look them up."""
 
-    @property
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Of the tables; with one axis more, of one element, where rows are not multinomials."""
-        shapes = {}
-        for name, table in self.tables.items():
-            shape = self.few[name].shape if name in self.few else table.shape
-            shapes[name] = shape if self.is_same or self._sums(name) is not None else (*shape, 1)
-        return shapes
+        def lookup(name: str) -> TableEvents:
+            listed, few = self.tables[name].reshape(-1), self.few.get(name)
+            if few is None:
+                return TableEvents(listed.__getitem__, self.tables[name].shape)
 
-    @cached_property
-    def counted(self) -> Numbers | None:
-        """What is counted in the place of each element, of each row of the tables, of padding, and of nothing, int32.
+            def event(index: Numbers) -> Numbers:
+                places = few.event(index)
+                return np.where(places < 0, NEVER, listed[places])
 
-        None: each is its own number.
-        """
-        if self.is_same:
-            return None
-        others = [self.padding + 1, self.padding]  # of NEVER and ONE, the last but one and the last
-        numbers = np.concatenate([np.arange(len(self.multinomials)), others])
-        events = [numbers[table.reshape(-1)] for table in self.tables.values()]
-        sums = []
-        for name, table in self.tables.items():
-            rows = self._sums(name)
-            sums.append(self._own_sums(table) if rows is None else rows)
-        return np.concatenate([*events, *sums, others[::-1]]).astype(np.int32)
+            return TableEvents(event, few.shape)
 
-    def _own_sums(self, table: Numbers) -> Numbers:
-        """The number of the multinomial of each element."""
-        numbers = np.concatenate([len(self.multinomials) + self.multinomials, [self.padding] * 2])
-        return numbers[table.reshape(-1)]
-
-    def _sums(self, name: str) -> Numbers | None:
-        """The number of the multinomial of each row of a table; None, if some row has events of several."""
-        table, few = self.tables[name], self.few.get(name)
-        if not table.ndim:
-            return None
-        if few is None:
-            count, rows = table.size // table.shape[-1], np.arange(table.size) // table.shape[-1]
-        else:
-            count, rows = math.prod(few.shape[:-1]), few.rows
-        sums, occurs = self._own_sums(table), table.reshape(-1) != NEVER
-        row_sums = np.full(count, self.padding)
-        row_sums[rows[occurs][::-1]] = sums[occurs][::-1]
-        return row_sums if bool((row_sums[rows[occurs]] == sums[occurs]).all()) else None
+        return {name: lookup(name) for name in self.tables}
 
 
 # ---------------------------------------------------------------------- numbers of events
@@ -312,6 +254,23 @@ def sums_of_entries(
         total = total.index_add(-1, entry.to(table.device).flatten(), table.reshape(*batch, -1))
     assert total is not None
     return by_block(total, sources)
+
+
+def numbers_of_entries(blocks: Mapping[str, Block], entries: Numbers | None) -> tuple[Numbers, Numbers]:
+    """What is counted of events, as :class:`.Corpus` has it: the numbers of their entries, and of multinomials.
+
+    :param blocks: whose elements are the entries.
+    :param entries: the entry that each event is; None: events are entries.
+    :raises ValueError: if there are more numbers than 32 bits can count.
+    """
+    sums = multinomials_of(blocks).numpy()
+    padding = len(sums) + int(sums.max()) + 1
+    if padding + 2 >= 2**31:
+        raise ValueError(f"a grammar of {len(sums)} events is too large for sweeps: at most 2**31")
+    events = np.arange(len(sums)) if entries is None else entries
+    multinomials = np.full(padding + 2, padding, np.int32)
+    multinomials[: len(sums)] = len(sums) + sums
+    return np.append(events, [padding + 1, padding]).astype(np.int32), multinomials
 
 
 def multinomials_of(blocks: Mapping[str, Block]) -> Tensor:

@@ -28,7 +28,7 @@ from pyrogram.folding import leaves as leaves_of
 from pyrogram.grammar import Grammar, PackedBlock, TooLong, Weights, checked_inputs
 from pyrogram.operators import constant
 from pyrogram.printable import plural, quoted
-from pyrogram.recursion.run.sweep_engine import SentenceTable
+from pyrogram.recursion.emit.sentence_events import SentenceTable
 from pyrogram.sentences import Factors, Sentences, words_of
 
 from . import cfg_sources
@@ -355,13 +355,12 @@ class CFG(Grammar):
         count = sum(int(np.prod(places.shape)) for places in batch.places.values())
         if not program.in_many or count > _MOST_PLACES:
             return None
+        others = np.concatenate([np.arange(R), [ONE, NEVER]]).astype(np.int32)  # of R and R + 1, which are no rules
         located = {}
         for name, places in batch.places.items():
-            located[name] = np.full(places.shape, -1, np.int32)
-            located[name].reshape(-1)[places.at] = places.event
-        others = np.concatenate([np.arange(R), [ONE, NEVER]])  # of R and R + 1, which are no rules
-        # The events, and one more of weight one, come before the tables of the program.
-        tables = {name: others[events] for name, events in {BLOCK: np.arange(R + 1), **batch.kinds.events}.items()}
+            located[name] = np.full(places.shape, NEVER, np.int32)
+            located[name].reshape(-1)[places.at] = others[places.event]
+        tables = {name: others[events] for name, events in batch.kinds.events.items()}
         has_spans = bool(sentences.factors) and batch.form.has_x
         return Plan(
             *(Rules(self), sentences, program, batch.sizes, EventMap(self.blocks, tables), batch.lists),

@@ -96,13 +96,10 @@ def mixed_plan(blocks: Mapping[str, Block], one: Plan, num_components: int) -> P
     :param blocks: the shares, shape ``(K,)``, then the blocks of each component.
     :param one: the same of one component, whose weights are not tied.
     """
-    K, numbers, located = num_components, one.events.by_component(num_components), {}
+    K, located = num_components, {}
     for name, table in one.located.items():
         width = len(one.program.recursion.tables[name].sizes)
-        located[name] = np.stack([np.where(table < 0, -1, numbers[k, table]) for k in range(K)], table.ndim - width)
-    nats = None if one.nats is None else np.zeros(K + numbers.size)  # of shares there are none
-    if nats is not None:
-        nats[numbers] = one.nats
+        located[name] = one.events.of_components(table, K, table.ndim - width)
     return Plan(
         MixtureStructure(one.structure, K, num_events(one.events.blocks)),
         one.sentences,
@@ -112,5 +109,5 @@ def mixed_plan(blocks: Mapping[str, Block], one: Plan, num_components: int) -> P
         one.lists,
         one.given,
         located=located,
-        nats=nats,
+        nats=None if one.nats is None else np.append(np.zeros(K), np.tile(one.nats, K)),  # of shares there are none
     )

@@ -24,13 +24,13 @@ from pyrogram.collapsed import (
     check_trees,
     check_weights,
 )
-from pyrogram.event_map import EventMap, first_events, multinomials_of
-from pyrogram.grammar import Block, Grammar
+from pyrogram.event_map import EventMap, first_events, multinomials_of, num_events, numbers_of_entries
+from pyrogram.grammar import Grammar
 from pyrogram.recursion.emit.inputs import Numbers
-from pyrogram.recursion.emit.sentence_events import CELL
+from pyrogram.recursion.emit.sentence_events import CELL, Corpus, SentenceTable
 from pyrogram.recursion.run.on_tensors import factors_of
 from pyrogram.recursion.run.program import Program, longest_first
-from pyrogram.recursion.run.sweep_engine import UNCOUNTED, Corpus, SentenceTable, SweepEngine
+from pyrogram.recursion.run.sweep_engine import UNCOUNTED, SweepEngine
 from pyrogram.sentences import Factors, Sentences, Structure
 
 _AT_ONCE = 2**10  # sentences whose factors are made at a time
@@ -47,8 +47,8 @@ class Plan:
     :param lists: columns of lists of rules.
     :param given: factors of parts of derivations, see :class:`.Corpus`.
     :param located: the events that weights by position are, see :class:`.Corpus`.
-    :param sources: where weights are tied, which entries they are.
-    :param nats: logs of factors of the program's events that are not counted; None: there are none.
+    :param entries: where weights are tied, which entry of all each event is.
+    :param nats: logs of factors of events that are not counted; None: there are none.
     :param sums: a program with the same sums, by which no derivations are drawn; None: the same.
     """
 
@@ -60,18 +60,9 @@ class Plan:
     lists: Mapping[str, Any] = field(default_factory=dict)
     given: Mapping[str, SentenceTable] = field(default_factory=dict)
     located: Mapping[str, Any] = field(default_factory=dict)
-    sources: EventMap | None = None
+    entries: Numbers | None = None
     nats: Any = None
     sums: Program | None = None
-
-    @property
-    def numbering(self) -> EventMap:
-        """The map by whose numbers they are counted: of events, or of entries."""
-        return self.events if self.sources is None else self.sources
-
-    def tied(self, sources: Mapping[str, Block], entries: Mapping[str, Tensor]) -> Plan:
-        """The same with weights that are entries of others, see :meth:`.EventMap.tied`."""
-        return replace(self, sources=self.events.tied(sources, entries))
 
 
 def sweeps(
@@ -91,7 +82,10 @@ def sweeps(
     words = sentences.words
     checked_words(words, grammar.num_words)
     compiled = plan(sentences) if words.device.type == "cpu" and words.dim() == 2 else None
-    nats = None if compiled is None or not grammar.nats else compiled.events.values(grammar.nats)
+    nats = None
+    if grammar.nats:
+        tables = [grammar.nats.get(name, torch.zeros(block.shape)) for name, block in grammar.blocks.items()]
+        nats = torch.cat([x.detach().cpu().double().reshape(-1) for x in tables]).numpy()
     if compiled is None or (nats is not None and factors_of(torch.from_numpy(nats)) is None):
         return CollapsedUpdates(grammar, sentences)
     compiled = replace(compiled, nats=nats)
@@ -150,21 +144,22 @@ class RecursiveUpdates(CollapsedUpdates):
 
     def __init__(self, grammar: Grammar, plan: Plan) -> None:
         super().__init__(grammar, plan.sentences)
-        self.plan, self._counted = plan, plan.numbering.counted
+        self.plan = plan
         self._structure: Structure = plan.structure
+        self._entries, multinomials = numbers_of_entries(self.blocks, plan.entries)
+        is_plain = plan.entries is None and plan.nats is None and not plan.located
         corpus = Corpus(
-            *(plan.numbering.shapes, self.words.numpy(), plan.sizes, plan.lists),
-            renumbered=self._counted,
+            *(self.words.numpy(), plan.events.lookups, self._entries, multinomials, plan.sizes, plan.lists),
             given=plan.given,
             located=plan.located,
             nats=plan.nats,
-            few=plan.events.few,
             positions=self._structure.positions(self.words.shape[1]),
+            is_direct=is_plain and plan.events.is_one_to_one,
         )
         sums = None if plan.sums is None else plan.sums.recursion
         self._engine = SweepEngine(plan.program.recursion, corpus, sums)
-        self._events = self._engine.events
-        self.num_own = len(self._events.places)
+        self._starts, self._sizes, self._places = self._engine.events.places
+        self.num_own = len(self._places)
         #: By block, the numbers of its events and of its multinomials. Two more are padding and nothing.
         self._numbers: dict[str, tuple[slice, slice]] = {}
         first = self._size
@@ -185,14 +180,16 @@ class RecursiveUpdates(CollapsedUpdates):
         return not self.plan.events.few and forced
 
     def tied(self, grammar: Grammar, entries: Mapping[str, Tensor]) -> CollapsedUpdates | None:
-        return type(self)(grammar, self.plan.tied(grammar.blocks, entries))
+        numbers = torch.cat([entries[name].reshape(-1) for name in self.blocks]).cpu().numpy()
+        events = numbers if self.plan.entries is None else numbers[self.plan.entries]
+        return type(self)(grammar, replace(self.plan, entries=events))
 
     def log_tilt(self, trees: Tensor) -> Tensor:
         total = self._log_factors(trees)
         if self.plan.nats is None:
             return total
         self._check_trees(trees)
-        rows = self._rows(trees)
+        rows = self._rows(self.words, trees)
         return total + float(self.plan.nats[rows[rows >= 0]].sum())
 
     # ------------------------------------------------------------------ derivations that are known
@@ -203,23 +200,23 @@ class RecursiveUpdates(CollapsedUpdates):
 
         And what each sentence adds to the bound, the logs of its factors and nats; -inf, where it has no derivation.
         """
-        known, numbers = self.sentences[self._known], self._engine.places
-        rows = self._elements(known.words, known.derivations)
+        known, sentences = self.sentences[self._known], self._known.numpy()
+        rows = self._rows(known.words, known.derivations)
         bound = known.log_factors.double()
         if self.plan.nats is not None:
             bound = bound + torch.from_numpy(np.where(rows < 0, 0.0, self.plan.nats[rows]).sum(1))
-        sentence, at = (rows >= 0).nonzero()
-        events = rows[sentence, at] if self._counted is None else self._counted[rows[sentence, at]]
-        sizes, starts = (x[self._known.numpy()] for x in (self._events.sizes, self._events.starts))
-        owner = np.repeat(np.arange(len(sizes)), sizes)
-        places = np.arange(len(owner)) + np.repeat(starts - np.concatenate([[0], sizes.cumsum()[:-1]]), sizes)
-        # A number of a sentence may have several places: only the sum over them counts.
-        keys, first = np.unique(owner * self._num_numbers + numbers[places], return_index=True)
-        wanted = sentence * self._num_numbers + events
-        hits = np.searchsorted(keys, wanted)
-        hits = hits[(hits < len(keys)) & (keys[np.minimum(hits, len(keys) - 1)] == wanted)]
-        counts = np.bincount(first[hits], minlength=len(places)).astype(np.float64)
-        return torch.from_numpy(places), torch.from_numpy(counts), bound
+        counts = self._sizes[sentences]
+        sentence = np.repeat(np.arange(len(counts)), counts)
+        places = np.arange(len(sentence)) + np.repeat(self._starts[sentences] - (counts.cumsum() - counts), counts)
+        keys = sentence * self._num_numbers + self._places[places]
+        of, at = (rows >= 0).nonzero()
+        wanted, occurs = np.unique(of * self._num_numbers + self._entries[rows[of, at]], return_counts=True)
+        order = np.argsort(keys)
+        hits = order[np.searchsorted(keys, wanted, sorter=order).clip(max=len(keys) - 1)]
+        is_hit = keys[hits] == wanted  # not of a derivation that is known and forbidden
+        values = np.zeros(len(places))
+        values[hits[is_hit]] = occurs[is_hit]
+        return torch.from_numpy(places), torch.from_numpy(values), bound
 
     def _write_known(self, values: Tensor, entropies: Tensor) -> None:
         """Count the events of known derivations, in the places of their sentences; and what they add to the bound."""
@@ -236,9 +233,9 @@ class RecursiveUpdates(CollapsedUpdates):
     def expected_counts(self, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, SentenceCounts]:
         check_weights(weights, self.blocks)
         zeros = {n: torch.zeros(b.shape, dtype=torch.float64) for n, b in self.blocks.items()}
-        values = torch.from_numpy(np.zeros(len(self._engine.places)))  # which takes no memory until it is written
+        values = torch.from_numpy(np.zeros(len(self._places)))  # which takes no memory until it is written
         fixed = CorpusCounts(zeros, {}, {n: weights[n].to(torch.float64) for n in self.blocks})
-        order = torch.from_numpy(longest_first(self._events.lengths))  # so blocks have few empty places
+        order = torch.from_numpy(longest_first((self.words >= 0).sum(1).numpy()))  # so blocks have few empty places
         log_z, entropies, counts = self._sweep(fixed, values, order, CELL)
         if len(self._known):
             logs = {name: w.log() for name, w in fixed.weights.items()}
@@ -263,8 +260,9 @@ class RecursiveUpdates(CollapsedUpdates):
         if not self._is_compiled(corpus):
             for i, z, entropy, new in self._sweep_in_torch(corpus, {"values": values}, order, batch_size):
                 log_z[i], entropies[i] = z, entropy.double()
-                for k, sentence in enumerate(i.tolist()):
-                    out[self._own(sentence)] = self._packed(new, k, sentence).to(torch.float64)
+                for k, own in enumerate(map(self._own, i.tolist())):
+                    table = self._table({name: c[k] for name, c in new.items()})
+                    out[own] = torch.from_numpy(table[self._places[own]])
             self._write_known(out, entropies)
             return log_z, entropies, {"values": out}
         counts, alpha = self._shared(corpus)
@@ -284,7 +282,7 @@ class RecursiveUpdates(CollapsedUpdates):
 
     def total(self, sentence_counts: SentenceCounts) -> Weights:
         self._check_sentence_counts(sentence_counts)
-        table = np.bincount(self._engine.places, sentence_counts["values"].numpy(), self._num_numbers)
+        table = np.bincount(self._places, sentence_counts["values"].numpy(), self._num_numbers)
         return self._by_block(torch.from_numpy(table[: self._size]).double())  # of no places numpy gives integers
 
     def dense_counts(self, sentence_counts: SentenceCounts, sentences: Tensor) -> Weights:
@@ -293,25 +291,16 @@ class RecursiveUpdates(CollapsedUpdates):
         values = sentence_counts["values"]
         tables = values.new_zeros(len(sentences), self._num_numbers)
         for k, i in enumerate(sentences.tolist()):
-            tables[k].index_add_(0, self._places(i), values[self._own(i)])
+            own = self._own(i)
+            tables[k].index_add_(0, torch.from_numpy(self._places[own]), values[own])
         return self._by_block(tables[:, : self._size])
 
     def _own(self, sentence: int) -> slice:
-        start = int(self._events.starts[sentence])
-        return slice(start, start + int(self._events.sizes[sentence]))
-
-    def _places(self, sentence: int) -> Tensor:
-        return torch.from_numpy(self._engine.places[self._own(sentence)]).long()
+        start = int(self._starts[sentence])
+        return slice(start, start + int(self._sizes[sentence]))
 
     def _check_sentence_counts(self, sentence_counts: SentenceCounts) -> None:
-        check_sentence_counts(sentence_counts, len(self._engine.places))
-
-    def _packed(self, counts: Weights, k: int, sentence: int) -> Tensor:
-        table, places = self._table({name: c[k] for name, c in counts.items()}), self._places(sentence).numpy()
-        values = np.zeros(len(places))
-        first = np.unique(places, return_index=True)[1]  # only the sum over the places of an entry counts
-        values[first] = table[places[first]]
-        return torch.from_numpy(values)
+        check_sentence_counts(sentence_counts, len(self._places))
 
     def _is_compiled(self, corpus: CorpusCounts) -> bool:
         return all(len(group) == 1 for group in corpus.groups())  # sweeps take blocks for independent
@@ -328,23 +317,19 @@ class RecursiveUpdates(CollapsedUpdates):
             trees[moving] = self._drawn(self.sentences[moving], log_weights, generator)
         return trees
 
-    def _elements(self, words: Tensor, trees: Tensor) -> Any:
-        """Derivations as rows of elements of the program's tables, shape ``(N, L)``, int64, padded with -1.
+    def _rows(self, words: Tensor, trees: Tensor) -> Any:
+        """Derivations as rows of events, shape ``(N, L)``, int64, padded with -1.
 
         An array to write into, as wide as any derivation is.
         """
-        rows = self.plan.events.to_elements(self._structure.events(words, trees).numpy())
+        rows = self._structure.events(words, trees).numpy()
         width = self._structure.num_events(self.words.shape[1])
         return np.pad(rows, ((0, 0), (0, width - rows.shape[1])), constant_values=-1)
 
-    def _rows(self, trees: Tensor) -> Any:
-        return self._elements(self.words, trees)
-
     def counts(self, trees: Tensor) -> Weights:
         self._check_trees(trees)
-        rows = self._rows(trees)
-        events = rows[rows >= 0] if self._counted is None else self._counted[rows[rows >= 0]]
-        flat = np.bincount(events, minlength=self._size)[: self._size].astype(np.float64)
+        rows = self._rows(self.words, trees)
+        flat = np.bincount(self._entries[rows[rows >= 0]], minlength=self._size)[: self._size].astype(np.float64)
         return self._by_block(torch.from_numpy(flat))
 
     def _check_trees(self, trees: Tensor) -> None:
@@ -376,10 +361,11 @@ class RecursiveUpdates(CollapsedUpdates):
             return accepted
         seed = int(torch.randint(2**62, (), generator=generator))
         contiguous, (counts, alpha) = trees.contiguous(), self._shared(corpus)
-        rows = self._rows(contiguous)
+        rows = self._rows(self.words, contiguous)
         arrays = counts, alpha, rows, order.numpy()
         moved, positions = self._engine.hastings(*arrays, batch_size, seed, temperature)
-        self._structure.replace(contiguous, self.plan.events.of_elements(rows), positions, moved)
+        events = np.where(rows < num_events(self.plan.events.blocks), rows, -1)
+        self._structure.replace(contiguous, events, positions, moved)
         accepted[order] = torch.from_numpy(moved)[order]
         if contiguous is not trees:
             trees.copy_(contiguous)

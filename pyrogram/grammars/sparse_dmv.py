@@ -29,7 +29,7 @@ from pyrogram.grammar import (
 )
 from pyrogram.printable import plural
 from pyrogram.random_state import seeded
-from pyrogram.recursion.emit.sentence_events import FewEvents
+from pyrogram.recursion.emit.sentence_events import TableEvents
 from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram, fits_compiled
 from pyrogram.sentences import Sentences, digest_of
 
@@ -313,7 +313,7 @@ class SparseDMV(DMV):
         V, table = self.num_tags, self.attachments
         program = chart.program(self.valence_attach, evidence=bool(factors), valences=self.num_valences).program
         shape = (V, 2, *((self.num_valences,) if self.valence_attach else ()), V)
-        events = EventMap.of_blocks(self.blocks, {"attach": FewEvents(table.numbers, table.owners, shape)})
+        events = EventMap.of_blocks(self.blocks, {"attach": TableEvents(table.numbers, shape)})
         return Plan(Heads(self), sentences, program, {"V": V}, events, given=factors)
 
     def _ancestral(

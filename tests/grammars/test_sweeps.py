@@ -13,7 +13,6 @@ from own_grammars import hmm, tied
 from sweep_cases import CASES, Case, agree, cases, copied, pair, random_words, uniform_logs
 
 from pyrogram import CFG, DMV, HMM
-from pyrogram.charts import dmv as chart
 from pyrogram.collapsed import CollapsedUpdates, CorpusCounts, parts_of
 from pyrogram.event_map import multinomials_of
 from pyrogram.grammars import recursive_collapsed
@@ -21,8 +20,6 @@ from pyrogram.grammars.recursive_collapsed import RecursiveUpdates
 from pyrogram.infer import CollapsedVB, TreeHastings
 from pyrogram.models.dirichlet import dirichlet
 from pyrogram.recursion.emit import sentence_events
-from pyrogram.recursion.emit.sentence_events import SentenceEvents
-from pyrogram.recursion.rules.lowering import lower
 
 slow = pytest.mark.slow
 SWEEPS = [("none", 18, 1.0), ("others", 7, 1e-3), ("none", 1, 1.0)]
@@ -36,7 +33,7 @@ def test_sweeps_agree_with_plain_torch(name, fixed, longest, scale, monkeypatch)
     """Log Z, entropies and counts under given weights, and after sweeps in batches of several sizes.
 
     Where there are several blocks, the weights of the first one, or of the others, stay as they are given. Numbers and
-    factors of sentences are made for four of them at a time.
+    factors of sentences are made for a few of them at a time.
     """
     for module in (recursive_collapsed, sentence_events):
         monkeypatch.setattr(module, "_AT_ONCE", 4)
@@ -219,7 +216,7 @@ def test_factors_that_are_no_numbers():
 
 def kept(sweeps, sentence):
     """The rules for which a value is kept of a sentence."""
-    places = sweeps._places(sentence)
+    places = sweeps._places[sweeps._own(sentence)]
     return sorted(set(places[places < len(sweeps.grammar.rules)].tolist()))
 
 
@@ -246,14 +243,17 @@ def test_one_derivation_beside_more_than_a_number_can_say():
     assert log_z[0] > 750 and sweeps.dense_counts(own, torch.tensor([0]))["rules"][0, 1] == 0
 
 
-def test_lists_lie_as_compiled_code_reads_them():
-    """Arrays without gaps, also while the events that sentences use are found; here in several parts."""
-    events = (case := Case("English")).grammar.collapsed_updates(case.words(34, 0))._engine.events
-    for lists in (events, events.listed()):
-        arrays = {name: x for name, x in vars(lists).items() if isinstance(x, np.ndarray)}
-        assert {"sizes", "ends", "starts", "places", "elements", "owners"} <= arrays.keys()
-        assert all(x.flags.c_contiguous for x in arrays.values())
-        assert int(lists.sizes.sum()) == len(lists.places) == len(lists.elements)
+@pytest.mark.parametrize("name", ["English", "DMV"])
+def test_lists_lie_as_compiled_code_reads_them(name, monkeypatch):
+    """Arrays without gaps, here made in several parts; sentences whose tables are alike share lists of rows."""
+    monkeypatch.setattr(sentence_events, "_AT_ONCE", 1)
+    events = (case := Case(name)).grammar.collapsed_updates(case.words(34, 9))._engine.events
+    for lists in (events.places, events.owners, events.rows, events.elements):
+        assert all(x.flags.c_contiguous for x in lists) and lists.values.dtype == np.int32
+        assert len(lists.values) >= (lists.starts + lists.counts).max()
+    assert int(events.places.counts.sum()) == len(events.places.values)
+    assert (len(events.elements.values) > 0) == (name == "English")
+    assert name == "English" or len(events.rows.values) < events.rows.counts.sum() / 2
 
 
 @pytest.mark.parametrize("name", ["DMV", "DMV, tied", "HMM, split", "CFG, tied"])
@@ -261,7 +261,7 @@ def test_a_sentence_has_a_number_for_each_multinomial(name):
     """Of its events, whatever is tied."""
     case = Case(name, 10)
     sweeps, multinomials = case.grammar.collapsed_updates(random_words(10, 9, 6)), multinomials_of(case.grammar.blocks)
-    for places in map(sweeps._places, range(9)):
+    for places in (torch.from_numpy(sweeps._places[sweeps._own(i)]) for i in range(9)):
         events, sums = (
             places[(places >= low) & (places < high)]
             for low, high in itertools.pairwise((0, sweeps._size, sweeps._num_numbers - 2))
@@ -270,18 +270,20 @@ def test_a_sentence_has_a_number_for_each_multinomial(name):
 
 
 def test_sentences_have_the_events_of_their_words():
-    words = np.array([[5, 2, 5], [7, -1, -1]])
-    shapes = {name: tuple(block.shape) for name, block in DMV(100).blocks.items()}
-    events = SentenceEvents.of(lower(chart.dmv(), widen=True), shapes, words)
-    assert events.distinct.tolist() == [2, 1] and events.local[0].tolist() == [1, 0, 1]
-    assert events.sizes.tolist() == [32 + 16, 16 + 8]
-    assert events.starts.tolist() == [24, 0]
-    assert events.places.max() == events.num_numbers - 2 == events.num_events + 1 + 200 + 400
-    here = events.places[24:72]
+    sweeps = DMV(100).collapsed_updates(torch.tensor([[5, 2, 5], [7, -1, -1]]))
+    events, words, numbers = sweeps._engine.events, sweeps._engine._words, len(sweeps._engine.corpus.multinomials)
+    R, padding = sweeps._size, numbers - 2
+    assert words.distinct.tolist() == [2, 1] and words.local[0].tolist() == [1, 0, 1]
+    assert events.places.counts.tolist() == [32 + 16, 16 + 8] and events.entry_ends.tolist() == [32, 16]
+    assert events.places.starts.tolist() == [24, 0]
+    assert events.places.values.max() == padding == R + 1 + 200 + 400
+    here = events.places.values[24:72]
     assert here[:4].tolist() == [2, 5, 100 + 2 * 200 + 2, 100 + 2 * 200 + 5]  # root; attach [2, 0, 2], [2, 0, 5]
-    assert here[26:32].tolist() == [events.num_numbers - 2] * 6  # two times nine and eight events
-    assert events.multinomials[here[3]] == events.num_events + 1 + 4 and here[33] == events.num_events + 1 + 4
-    assert np.bincount(events.places)[100 + 7 * 200 + 7] == 1
+    assert here[26:32].tolist() == [padding] * 6  # two times nine and eight events
+    owners = events.owners.values[events.owners.starts[0] :]
+    assert here[owners[3]] == here[33] == R + 1 + 4
+    assert events.rows.values[events.rows.starts[0] :][:2].tolist() == [[0, 2, 32], [2, 4, 33]]
+    assert np.bincount(events.places.values)[100 + 7 * 200 + 7] == 1
 
 
 def test_sentences_of_which_nothing_is_known_have_one_table_of_factors():

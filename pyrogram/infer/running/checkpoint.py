@@ -17,7 +17,7 @@ from torch import Tensor
 from pyrogram.atomic import write_atomically
 from pyrogram.printable import printable
 
-FORMAT = "pyrogram-loop-3"
+FORMAT = "pyrogram-loop-4"
 
 
 def save_state(path: Path, state: dict[str, Tensor], fingerprint: str) -> None:

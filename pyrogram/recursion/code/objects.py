@@ -24,6 +24,7 @@ import json
 import os
 import struct
 import sys
+import tempfile
 import threading
 import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -32,8 +33,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from pyrogram.atomic import write_atomically
 
 from .llvm import FIND
 
@@ -192,9 +191,7 @@ def kept(
             code, parameters = make()
             head = json.dumps(parameters).encode()
             data = len(head).to_bytes(8, "little") + head + code
-            with contextlib.suppress(OSError):
-                path.parent.mkdir(parents=True, exist_ok=True)
-                write_atomically(path, hashlib.sha256(data).digest() + data)
+            _write(path, data)
         head, code = _parts(data)
         return code, json.loads(head)
 
@@ -212,6 +209,22 @@ def _read(path: Path) -> bytes | None:
     except OSError:
         return None
     return data[32:] if hashlib.sha256(data[32:]).digest() == data[:32] else None
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Keep it, if that is possible: at once, for other processes read it."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
+    except OSError:
+        return
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(hashlib.sha256(data).digest() + data)
+        os.replace(name, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
 
 
 def _binding() -> Any:

@@ -34,7 +34,7 @@ from .exponentials import Exponentials
 from .gauge import Growth
 from .inside import Inside
 from .layout import Layout
-from .limits import ITEM, Extremes, set_limits
+from .limits import GOAL, ITEM, Extremes, set_limits
 from .logs import INF, LOG_Z, SENTENCES, blocks
 from .numbers import EXPONENTS, MANTISSAS, MARKED, Numbers, PairNumbers, Range, log2_of
 from .outside import Outside
@@ -162,7 +162,7 @@ class Blocks:
     def outside_range(self) -> Expression:
         """The lanes with a number outside its range."""
         z = self.code.let(MEMORY[Name("z", "int")])
-        return ITEM.outside | (Name("alive", "lanes") > fill(0.0)) & ((z < ITEM.low) | (z > ITEM.high))
+        return ITEM.outside | (Name("alive", "lanes") > fill(0.0)) & ((z < GOAL.low) | (z > GOAL.high))
 
     @contextmanager
     def blocks(self) -> Iterator[None]:
@@ -219,9 +219,10 @@ class Blocks:
             with code.loop("x", 1, n + 1) as x:
                 _WEIGHT.include(code, MEMORY[Name(w.name, "int") + x])
         bits = greatest(exponent_of(_WEIGHT.greatest) + fill(1.0), fill(0.0) - exponent_of(_WEIGHT.least))
-        factors = [[f.is_item for f in term.all_factors] for _, _, term in elements.cells.terms]
-        items, weights = (max(x.count(is_item) for x in factors) for is_item in (True, False))
-        set_limits(code, self.range, items, weights, code.let(bits))
+        kinds = [(cell.kind, [f.is_item for f in term.all_factors]) for cell, _, term in elements.cells.terms]
+        items, weights = (max(x.count(is_item) for _, x in kinds) for is_item in (True, False))
+        of_goal = max(x.count(False) for kind, x in kinds if kind == "goal")
+        set_limits(code, self.range, items, weights, of_goal, code.let(bits))
 
     def logs_of_means(self) -> dict[str, Expression]:
         """Of these tables the logarithms of their means to base 2."""

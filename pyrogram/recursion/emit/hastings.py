@@ -22,10 +22,8 @@ from .exponentials import exp_of_lanes
 from .logarithms import log_of_lanes
 from .logs import LOG_Z
 from .replacements import (
-    ENTRIES,
     LOG_Q,
     LOG_U,
-    MULTINOMIALS,
     POWER,
     PROPOSED,
     REPLACEMENTS,
@@ -33,11 +31,11 @@ from .replacements import (
     WIDTH,
     Replacements,
 )
-from .sweeps import NUMBERS, PLACES, SWEEP, Sweeps
+from .sentence_layout import FIRST, NUMBERS, SENTENCE
+from .sweeps import PLACES, Sweeps
 from .traces import trace_parameters, write_positions, write_weight
 
-SLOTS = Array("slots", "int32")  # of all numbers of the sentences of a block, their places among those that are kept
-EVENTS = Array("events", "int32")  # as the places of numbers, but of events where these are of entries
+EVENTS = Array("events", "int32")  # that the elements of the sentences of a block are, where they are listed
 
 
 class HastingsSweep(Sweeps, Draws):
@@ -48,7 +46,7 @@ class HastingsSweep(Sweeps, Draws):
 
     def function(self) -> Function:
         code, order = self.code, Array("order", "int")
-        self.replacements = Replacements(code, self.tied)
+        self.replacements = Replacements(code, self.listed)
         self.elements.tables.place(code)
         for low, high in self.batches():
             self.replacements.add_all(low, high, -1.0)
@@ -60,12 +58,11 @@ class HastingsSweep(Sweeps, Draws):
                 with code.when(self.fits(LOG_Z[b])):
                     self.replacements.decide(b, k)
         of_sampler: list[Array | Name] = [
-            *(*WAY_DOWN, *REPLACEMENTS, *([ENTRIES, EVENTS] if self.tied else []), Name("seed", "int")),
+            *(*WAY_DOWN, *REPLACEMENTS, Name("seed", "int")),
             *trace_parameters(self.layout, "positions"),
-            *([SLOTS] if self.weighing.listed else []),
+            *([EVENTS] if self.listed else []),
         ]
-        parameters = [*self.layout.parameters(), *SWEEP, *self.memory, *self.weighing.parameters, *of_sampler]
-        return Function("hastings", parameters, code.body)
+        return Function("hastings", [*self.sweep_parameters(), *of_sampler], code.body)
 
     def _propose(self, first: Expression) -> None:
         """Draw derivations of the sentences of a block.
@@ -91,9 +88,9 @@ class HastingsSweep(Sweeps, Draws):
                 code.set("t", Name("t", "int") + 1)
         self.restore()
 
-    def put_number(self, place: Expression, number: Expression, rank: Expression) -> None:
-        super().put_number(place, number, rank)
-        self.code.put(SLOTS, place, rank)
+    def put_element(self, place: Expression, weight: Expression, event: Expression) -> None:
+        super().put_element(place, weight, event)
+        self.code.put(EVENTS, place, event)
 
     def write(self, f: Ref) -> None:
         write_weight(self.layout, self.code, f)
@@ -101,10 +98,10 @@ class HastingsSweep(Sweeps, Draws):
 
     def _raise(self) -> None:
         """The weights of a block to the power 1 / T."""
-        code, first = self.code, Name("first", "int")
+        code = self.code
         with code.when(negated(equal(POWER, 1.0))), self.elements.each_lane():
-            for cell in self.cells_of(value(0), Name("events_of", "int")):
-                place = self.cell(NUMBERS, first, cell)
+            for cell in self.cells_of(value(0), Name("elements.end", "int")):
+                place = self.cell(NUMBERS, FIRST, cell)
                 x = code.let(place)
                 raised = exp_of_lanes(code, code.let(vector_of(POWER) * log_of_lanes(code, x)), "float64")
                 self.put_cell(place, select(x > vector_of(0.0), raised, x))
@@ -118,13 +115,12 @@ class HastingsSweep(Sweeps, Draws):
         replacements.start("q")
         with code.loop("x", 0, Name("trace_length", "int")) as x:
             place = code.let(k * WIDTH + x)
-            at: Expression = PROPOSED[place]
-            at = SLOTS[Name("first", "int") + at] if self.weighing.listed else at
-            drawn = code.let((EVENTS if self.tied else PLACES)[Name("sentence", "int") + at])
-            replacements.multiply("q", replacements.share(drawn, code.let(MULTINOMIALS[drawn])))
+            element: Expression = PROPOSED[place]
+            drawn = code.let(EVENTS[FIRST + element] if self.listed else PLACES[SENTENCE + element])
+            replacements.multiply("q", replacements.share(drawn))
             code.put(PROPOSED, place, drawn)
         new = code.let(replacements.log("q"))
         replacements.start("q")
         with replacements.events(ROWS, b) as e:
-            replacements.multiply("q", replacements.share(e, code.let(MULTINOMIALS[e])))
+            replacements.multiply("q", replacements.share(e))
         return code.let(POWER * (new - replacements.log("q")))

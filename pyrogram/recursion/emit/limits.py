@@ -56,23 +56,27 @@ class Extremes:
         return (self.least < self.low) | (self.greatest > self.high)
 
 
-ITEM = Extremes("item")
+ITEM, GOAL = Extremes("item"), Extremes("goal")
 _ROOM = 12.0  # bits by which an item may be less large than small: products are added up
 
 
-def set_limits(code: Code, range: Range, items: int, weights: int, bits: Expression) -> None:
-    """How far from one items, Z and sums may be: no product of the factors of a rule may leave the range.
+def set_limits(code: Code, range: Range, items: int, weights: int, of_goal: int, bits: Expression) -> None:
+    """How far from one items, sums and Z may be: no product of the factors of a rule may leave the range.
 
     An adjoint times an item is at most one; so what an adjoint times some factors of a rule may lose is below
     ``2**-(bits / 4)`` of a posterior, if the exponents of an item and of the weights are ``3 / 4 * bits`` at most.
 
     :param items: the most that are factors of one rule.
-    :param weights: the same.
+    :param weights: the same; of a rule for the goal, ``of_goal``.
     :param bits: the exponents of all weights are between these, either way.
     """
-    most, rest = fill(range.bits), fill(range.bits) - bits * fill(float(weights))
-    limit = least(rest * fill(1.0 / max(1, items)), rest - fill(0.3 * range.bits))
-    limit = code.let(least(greatest(limit, fill(0.0) - most), most))
-    code.set(ITEM.low.name, power_of_two(fill(0.0) - limit))
-    code.set(ITEM.high.name, power_of_two(greatest(limit - fill(_ROOM), fill(0.0) - limit)))
-    code.set(MOST_ADJOINT.name, power_of_two(limit))
+    most = fill(range.bits)
+    rest = most - bits * fill(float(weights))
+    of_item = least(rest * fill(1.0 / max(1, items)), rest - fill(0.25 * range.bits))
+    of_z = fill(0.7 * range.bits) - bits * fill(float(of_goal))
+    for kind, limit in ((ITEM, of_item), (GOAL, of_z)):
+        limit = code.let(least(greatest(limit, fill(0.0) - most), most))
+        code.set(kind.low.name, power_of_two(fill(0.0) - limit))
+        code.set(kind.high.name, power_of_two(greatest(limit - fill(_ROOM), fill(0.0) - limit)))
+        if kind is ITEM:
+            code.set(MOST_ADJOINT.name, power_of_two(limit))

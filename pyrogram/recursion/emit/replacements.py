@@ -6,8 +6,8 @@ P(t | t^-i) is a product over the events of t, each counted before the next is l
 order does not matter. Taking a derivation out gives its probability in the same way, backwards. Where no weights are
 integrated out, f is minus infinity, and α alone is the weight.
 
-A derivation is a row of events of the corpus, padded with -1. Where weights are tied, several events are one entry, and
-entries are what is counted.
+A derivation is a row of events, padded with -1. Several events may be one entry of a multinomial, and entries are what
+is counted.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from ..code.statements import Code
 
 COUNTS, ALPHA = Array("counts", "real"), Array("alpha", "real")
 ROWS, PROPOSED = Array("rows", "int"), Array("trace", "int")  # of all sentences; of a batch
-MULTINOMIALS, ACCEPTED = Array("multinomials", "int32"), Array("accepted", "int")
-ENTRIES = Array("entries", "int32")  # of events, where weights are tied
+ENTRIES, MULTINOMIALS = Array("entries", "int32"), Array("multinomials", "int32")  # of events
+ACCEPTED = Array("accepted", "int")
 LOG_Q, LOG_U = Array("log_q", "real"), Array("log_u", "real")
 WIDTH, POWER = Name("trace_width", "int"), Name("power", "real")
-REPLACEMENTS: list[Array | Name] = [ROWS, PROPOSED, WIDTH, MULTINOMIALS, ACCEPTED, LOG_Q, LOG_U, POWER]
+REPLACEMENTS: list[Array | Name] = [ROWS, PROPOSED, WIDTH, ENTRIES, MULTINOMIALS, ACCEPTED, LOG_Q, LOG_U, POWER]
 """Parameters, beside those of sweeps."""
 _SMALL = 1e-200  # products are taken on as logarithms below it, and above its inverse
 
@@ -32,11 +32,11 @@ _SMALL = 1e-200  # products are taken on as logarithms below it, and above its i
 class Replacements:
     """Code that counts derivations and decides between them.
 
-    :param tied: whether events may share entries.
+    :param listed: whether events may have entries of other numbers, see :mod:`.sentence_events`.
     """
 
-    def __init__(self, code: Code, tied: bool = False) -> None:
-        self.code, self.tied = code, tied
+    def __init__(self, code: Code, listed: bool) -> None:
+        self.code, self.listed = code, listed
 
     def decide(self, b: Expression, k: Expression) -> None:
         """Replace the derivation by the proposed one, or leave it."""
@@ -49,11 +49,11 @@ class Replacements:
         with code.when(equal(same, 0)):
             self.start("old")
             with self.events(ROWS, b) as e:
-                m = self.count(e, -1.0)
-                self.multiply("old", self.share(e, m))
+                self.count(e, -1.0)
+                self.multiply("old", self.share(e))
             self.start("new")
             with self.events(PROPOSED, k) as e:
-                self.multiply("new", self.share(e, code.let(MULTINOMIALS[e])))
+                self.multiply("new", self.share(e))
                 self.count(e, 1.0)
             ratio = POWER * (self.log("new") - self.log("old")) - LOG_Q[k]
             accept = code.set("accept", select(LOG_U[k] < ratio, 1, 0))
@@ -66,22 +66,19 @@ class Replacements:
                 with self.events(ROWS, b) as e:
                     self.count(e, 1.0)
 
-    def share(self, e: Expression, m: Expression) -> Expression:
+    def share(self, e: Expression) -> Expression:
         """(f + α) / sum (f + α) of an event."""
-        entry = self._entry(e)
-        top = greatest(COUNTS[entry], 0.0) + ALPHA[entry]
-        return top / (greatest(COUNTS[m], 0.0) + ALPHA[m])
+        entry, multinomial = self._counted(e)
+        return (greatest(COUNTS[entry], 0.0) + ALPHA[entry]) / (greatest(COUNTS[multinomial], 0.0) + ALPHA[multinomial])
 
-    def count(self, e: Expression, sign: float) -> Expression:
-        """Add to the counts of an event and of its multinomial, which is returned."""
-        code = self.code
-        m = code.let(MULTINOMIALS[e])
-        code.add(COUNTS, self._entry(e), sign)
-        code.add(COUNTS, m, sign)
-        return m
+    def count(self, e: Expression, sign: float) -> None:
+        """Add to the counts of an event and of its multinomial."""
+        for number in self._counted(e):
+            self.code.add(COUNTS, number, sign)
 
-    def _entry(self, e: Expression) -> Expression:
-        return self.code.let(ENTRIES[e]) if self.tied else e
+    def _counted(self, e: Expression) -> tuple[Expression, Expression]:
+        """The numbers of an event's entry and of its multinomial."""
+        return self.code.let(ENTRIES[e]) if self.listed else e, self.code.let(MULTINOMIALS[e])
 
     def add_all(self, low: Expression, high: Expression, sign: float) -> None:
         """The derivations of a batch, into the counts or out of them."""

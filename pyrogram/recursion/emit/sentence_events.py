@@ -1,55 +1,121 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""The events that can occur in each sentence: where sentence counts lie, and weights that differ by sentence.
+"""What is counted of each sentence: its numbers, which entries of multinomials they are, and where they lie.
 
 Some axes of a weight are words in all rules, two of ``attach[w[i], 0, w[j]]``. A sentence has u distinct words, so its
 part of the table has the shape (u, 2, u). A constant that stands in such an axis, as in ``attach[0, 1, w[j]]``, counts
-as a word that all sentences have: these come first. The parts of all tables follow one another; then come the
-multinomials, one number for each, which are sums over the last axes. Events and multinomials are each padded to whole
-cells of lanes:
+as a word that all sentences have: these come first. What a weight by position is differs from sentence to sentence, the
+word of ``word[t, a]`` say: its part has the shape (n + 1, size of a). The parts of all tables follow one another:
 
-    root (u)  attach (u, 2, u)  stop (u, 2, 2, 2)  padding  |  root ()  attach (u, 2)  stop (u, 2, 2)  padding
+    root (u)  attach (u, 2, u)  stop (u, 2, 2, 2)
 
-The *corpus* has one vector like it, with all V words, and two more numbers at its end: one that all padding belongs
-to, and one for nothing, whose weight is zero.
+*One map* says which event of the grammar each of these *elements* is: :func:`events_of_elements`. Several may be the
+same one, several events one entry of a multinomial, where weights are tied, and many none at all.
 
-What a weight by position is differs from sentence to sentence, the word of ``word[t, a]`` say: its part has the shape
-(n + 1, size of a), and the event of each element is given. Where the rows of a table are not its multinomials, as in a
-list of rules, its last axis has one element, so that every event is a row.
+A sentence has a *number* for each entry, padded to whole cells of lanes, and then for each of the multinomials, which
+are sums over *rows*, numbers that follow one another:
 
-Where several rows are one multinomial, of tied weights or of lists of rules, a sentence has a number for each of its
-multinomials, and its rows say which is theirs, their *owner*. Where several events are one entry, their tables are
-*repeated*: they come after the others, and begin with a cell:
+    entries  padding  |  multinomials  padding
 
-    events of others  padding  |  repeated events  padding  |  multinomials  padding
+In a corpus that is *direct* these are the elements as they lie. In others, whose elements are *listed*, numbers are the
+entries that some derivation of the sentence has, those of a multinomial side by side; and a list says of each element
+that some derivation has, of a thousand fifty, say, which number it is.
 
-Weights that are no events, evidence on arcs say, are *given*: tables of each sentence, as everywhere else.
+The *corpus* has numbers, too: of all entries, of all multinomials, and two more at its end, one that all padding
+belongs to and what is no event but has weight one, and one for nothing, whose weight is zero.
 
-Where there are weights by position, few of a sentence's numbers are in any derivation of it: of a thousand rules fifty,
-say. Then the numbers that are kept are a *list*, with the place that each has among all of its sentence:
-
-    [3, 17, 40] of others  padding  |  repeated events  padding  |  [2, 5] of multinomials  padding
-
-Compiled code finds its way by :mod:`.sentence_layout`.
+Weights that are no events, evidence on arcs say, are *given*: tables of each sentence, as everywhere else. Compiled
+code finds its way by :mod:`.sentence_layout`.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..rules.cells import Cells
 from ..rules.language import Constant, Word
-from .layout import Layout, WeightTable
+from .layout import WeightTable
+from .traces import Trace
 
 Numbers = Any  # a numpy array
 
 CELL = 8  # numbers
-_AT_ONCE = 2**10  # sentences whose numbers are made at a time
+ONE, NEVER = -1, -2  # elements that are no events: of weight one, of weight zero
+_AT_ONCE = 2**20  # elements of sentences that are looked at at a time
+
+
+class SentenceTable(NamedTuple):
+    """A table of weights of which many sentences may have the same one."""
+
+    rows: Numbers
+    """Shape ``(M, n + 1, ..., *sizes)``: positions, then symbols."""
+    row: Numbers
+    """Which of them each sentence has, int64, shape ``(N,)``."""
+
+    @staticmethod
+    def of(table: Numbers) -> SentenceTable:
+        """A table of which each sentence has a row of its own."""
+        return SentenceTable(table, np.arange(len(table)))
+
+
+class TableEvents(NamedTuple):
+    """Which events the elements of a table are.
+
+    :param event: from indices into the table, flattened, to events, :data:`ONE` or :data:`NEVER`.
+    :param shape: of the table.
+    """
+
+    event: Callable[[Numbers], Numbers]
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Sentences, and what is counted of them.
+
+    :param words: shape ``(N, n)``, padded with -1.
+    :param tables: the events of weights without positions.
+    :param entries: which number of the corpus each event is, of R events, :data:`NEVER` and :data:`ONE`, int32, shape
+        ``(R + 2,)``.
+    :param multinomials: of each number of the corpus that of its multinomial, int32. Numbers of multinomials count for
+        nothing here; the last but one is padding's, its own multinomial, and that of the last one, nothing's.
+    :param sizes: numbers of symbols, by the names of sizes.
+    :param lists: columns of lists of rules.
+    :param given: weights that are no events.
+    :param located: the events that weights by position are, shape ``(N, n + 1, ..., *sizes)``.
+    :param nats: logs of factors of the R events, which multiply their weights and are not counted.
+    :param positions: numbers of the positions of weights that a derivation has, by table: the first one, and strides
+        by axis.
+    :param is_direct: whether no element is another one's entry, or none, and no event has a factor.
+    """
+
+    words: Numbers
+    tables: Mapping[str, TableEvents]
+    entries: Numbers
+    multinomials: Numbers
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    lists: Mapping[str, Numbers] = field(default_factory=dict)
+    given: Mapping[str, SentenceTable] = field(default_factory=dict)
+    located: Mapping[str, Numbers] = field(default_factory=dict)
+    nats: Numbers | None = None
+    positions: Trace = field(default_factory=dict)
+    is_direct: bool = False
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Of tables of weights that are events: positions, then symbols."""
+        shapes = {name: table.shape for name, table in self.tables.items()}
+        return shapes | {name: events.shape[1:] for name, events in self.located.items()}
+
+    @cached_property
+    def by_multinomial(self) -> Numbers:
+        """The numbers of the corpus, those of a multinomial side by side."""
+        return np.argsort(self.multinomials, kind="stable")
 
 
 @dataclass(frozen=True)
@@ -86,334 +152,216 @@ class WordAxes:
         return WordAxes(by_table, tuple(sorted(values)))
 
 
-class FewEvents(NamedTuple):
-    """A table few of whose elements are events.
+class Lists(NamedTuple):
+    """A list of each sentence, which some sentences may have in common.
 
-    :param numbers: from indices into the table, flattened, to events, -1 for none.
-    :param rows: of each event, the number of its row, in the order of the table's rows.
-    :param shape: of the table.
+    :param starts: where it begins in ``values``, int64, shape ``(N,)``.
+    :param counts: how long it is, int64, shape ``(N,)``.
+    :param values: int32, shape ``(all, ...)``.
     """
 
-    numbers: Callable[[Numbers], Numbers]
-    rows: Numbers
-    shape: tuple[int, ...]
+    starts: Numbers
+    counts: Numbers
+    values: Numbers
+
+    @staticmethod
+    def of(counts: Numbers, values: Numbers) -> Lists:
+        """Those that lie one after the other; if they are all the same, there is one."""
+        S, starts = len(counts), np.cumsum(counts) - counts
+        if S > 1 and (counts == counts[0]).all():
+            by_sentence = values.reshape(S, counts[0], *values.shape[1:])
+            if (by_sentence == by_sentence[:1]).all():
+                starts, values = np.zeros_like(starts), by_sentence[0]
+        return Lists(starts, counts, np.ascontiguousarray(values, np.int32))
+
+    @staticmethod
+    def joined(parts: Sequence[Lists], order: Numbers) -> Lists:
+        """Those of several parts of the sentences.
+
+        :param order: the sentences, those of one part after those of another.
+        """
+        starts, counts = (np.zeros(len(order), np.int64) for _ in range(2))
+        before = np.cumsum([0, *(len(part.values) for part in parts)])
+        starts[order] = np.concatenate([part.starts + x for part, x in zip(parts, before, strict=False)])
+        counts[order] = np.concatenate([part.counts for part in parts])
+        return Lists(starts, counts, np.concatenate([part.values for part in parts]))
 
 
 @dataclass(frozen=True)
 class SentenceEvents:
-    """Where the numbers of each sentence lie.
+    """The numbers of sentences.
 
-    :param words: shape ``(N, n)``, padded with -1.
+    :param entry_ends: where those of entries end, padding included, int64, shape ``(N,)``.
+    :param places: to which number of the corpus each number belongs.
+    :param owners: of each number of an entry, and of padding, the number of its multinomial.
+    :param rows: of each row where it begins and ends, and the number of its multinomial, shape ``(.., 3)``.
+    :param elements: of each element that is listed its place among all of the sentence, its number, and the event that
+        it is, of R + 2, shape ``(.., 3)``; empty, where elements are numbers.
+    :param room: how many elements or numbers a sentence has at most, in whole cells.
+    """
+
+    entry_ends: Numbers
+    places: Lists
+    owners: Lists
+    rows: Lists
+    elements: Lists
+    room: int
+
+    @staticmethod
+    def joined(parts: Sequence[SentenceEvents], order: Numbers) -> SentenceEvents:
+        """Those of some sentences after those of others, see :meth:`Lists.joined`."""
+        entry_ends = np.zeros(len(order), np.int64)
+        entry_ends[order] = np.concatenate([part.entry_ends for part in parts])
+        places, owners, rows, elements = (
+            Lists.joined([getattr(part, name) for part in parts], order)
+            for name in ("places", "owners", "rows", "elements")
+        )
+        return SentenceEvents(entry_ends, places, owners, rows, elements, max(part.room for part in parts))
+
+    @staticmethod
+    def direct(corpus: Corpus, entries: Numbers, elements: Numbers | None = None) -> SentenceEvents:
+        """Those of sentences that have a number for each element.
+
+        :param entries: the numbers of the corpus that elements are, shape ``(S, E)``.
+        :param elements: a list for all sentences.
+        """
+        S, E = entries.shape
+        table = np.zeros((0, 3), np.int32) if elements is None else elements
+        lists = Lists(np.zeros(S, np.int64), np.full(S, len(table)), table)
+        return SentenceEvents._of(corpus, S, np.repeat(np.arange(S), E), entries.reshape(-1), lists, E)
+
+    @staticmethod
+    def listed(corpus: Corpus, events: Numbers, used: Numbers) -> SentenceEvents:
+        """Those of sentences some of whose elements are used.
+
+        :param events: of all elements, shape ``(S, E)``.
+        :param used: which of them are, shape ``(S, E)``.
+        """
+        S, E = events.shape
+        sentence, element = np.nonzero(used)
+        event, rank = events[sentence, element], np.argsort(corpus.by_multinomial)
+        keys = sentence * len(rank) + rank[corpus.entries[event]]
+        keys, number = np.unique(keys, return_inverse=True)
+        of, entries = keys // len(rank), corpus.by_multinomial[keys % len(rank)]
+        number = number - np.searchsorted(of, np.arange(S))[sentence]
+        table = np.stack([element, number, event % len(corpus.entries)], 1)
+        elements = Lists.of(np.bincount(sentence, minlength=S), table)
+        return SentenceEvents._of(corpus, S, of, entries, elements, E)
+
+    @staticmethod
+    def _of(
+        corpus: Corpus, S: int, sentence: Numbers, entries: Numbers, elements: Lists, num_elements: int
+    ) -> SentenceEvents:
+        """Entries, sentence after sentence, and the multinomials of their rows, as numbers.
+
+        :param sentence: of each of the entries.
+        """
+        keys = sentence * len(corpus.multinomials) + corpus.multinomials[entries]
+        is_first = np.append(True, keys[1:] != keys[:-1])[: len(keys)]
+        begins = np.flatnonzero(is_first)
+        sums, owner = np.unique(keys[begins], return_inverse=True)
+        of_sums = sums // len(corpus.multinomials)
+        counts, sum_counts = (np.bincount(x, minlength=S) for x in (sentence, of_sums))
+        firsts, first_sums = np.cumsum(counts) - counts, np.cumsum(sum_counts) - sum_counts
+        ends, sizes = _whole(counts), _whole(counts) + _whole(sum_counts)
+        starts = np.cumsum(sizes) - sizes
+        places = np.full(int(sizes.sum()), len(corpus.multinomials) - 2, np.int32)
+        places[(starts - firsts)[sentence] + np.arange(len(entries))] = entries
+        places[(starts + ends - first_sums)[of_sums] + np.arange(len(sums))] = sums % len(corpus.multinomials)
+        of, row_ends = sentence[begins], np.append(begins[1:], len(keys))[: len(begins)]
+        multinomial = owner + (ends - first_sums)[of]
+        first_owners = np.cumsum(ends) - ends
+        owners = np.repeat(ends, ends).astype(np.int32)  # padding has the first multinomial
+        owners[(first_owners - firsts)[sentence] + np.arange(len(entries))] = np.repeat(multinomial, row_ends - begins)
+        rows = np.stack([begins - firsts[of], row_ends - firsts[of], multinomial], 1)
+        return SentenceEvents(
+            ends,
+            Lists(starts, sizes, places),
+            Lists.of(ends, owners),
+            Lists.of(np.bincount(of, minlength=S), rows),
+            elements,
+            max(int(sizes.max(initial=0)), int(_whole(num_elements))),
+        )
+
+
+def _whole(counts: Numbers) -> Numbers:
+    """So many numbers in whole cells, padding included."""
+    return -(-counts // CELL) * CELL
+
+
+class SentenceWords(NamedTuple):
+    """The distinct words of sentences.
+
+    :param lengths: n of each sentence, shape ``(N,)``.
+    :param distinct: u of each sentence, shape ``(N,)``.
     :param local: the number of each word among the distinct ones of its sentence, shape ``(N, n)``.
     :param kinds: the distinct words of each sentence in the order of these numbers, shape ``(N, u or more)``.
-    :param distinct: u of each sentence, shape ``(N,)``.
-    :param starts: where the numbers of each sentence begin; sentences of equal length lie side by side.
-    :param sizes: how many they are, padding included.
-    :param ends: where those of its events that are not repeated end, of all its events, and all, shape ``(N, 3)``.
-    :param rooms: how many there are if none is left out, and room for padding.
-    :param places: to which number of the corpus each belongs, of all sentences, int32.
-    :param multinomials: of each event of the corpus, the number of its multinomial there, int32.
-    :param num_numbers: of the corpus.
-    :param owners: which of the sentence's multinomials each row is, of all sentences, int32; None: every row is one.
-    :param row_starts: where the rows of each sentence begin in ``owners``, shape ``(N,)``.
-    :param owned: how many multinomials each sentence has, shape ``(N,)``.
-    :param repeated: the tables in which several events of a sentence may be one entry.
-    :param elements: the place of each number among all of its sentence, int32; None: none is left out.
     """
 
-    words: Numbers
     lengths: Numbers
+    distinct: Numbers
     local: Numbers
     kinds: Numbers
-    distinct: Numbers
-    starts: Numbers
-    sizes: Numbers
-    ends: Numbers
-    rooms: Numbers
-    places: Numbers
-    multinomials: Numbers
-    num_numbers: int
-    owners: Numbers
-    row_starts: Numbers
-    owned: Numbers
-    repeated: frozenset[str]
-    elements: Numbers = None
-
-    def __post_init__(self) -> None:
-        for name, table in vars(self).items():  # compiled code reads them from their address on
-            if isinstance(table, np.ndarray):
-                object.__setattr__(self, name, np.ascontiguousarray(table))
 
     @staticmethod
-    def of(
-        cells: Cells,
-        shapes: Mapping[str, tuple[int, ...]],
-        words: Numbers,
-        located: Mapping[str, Numbers] | None = None,
-        few: Mapping[str, FewEvents] | None = None,
-        renumbered: Numbers | None = None,
-        repeated: frozenset[str] | None = None,
-    ) -> SentenceEvents:
+    def of(words: Numbers, constants: Sequence[int]) -> SentenceWords:
         """
-        :param shapes: of the weights that are events, in the order that they have in the corpus, which may have further
-            ones; a last axis more than a table has is one of one element.
-        :param located: the events of the corpus that weights by position are, -1 for nothing, shape
-            ``(N, n + 1, ..., *sizes)``.
-        :param few: tables few of whose elements are events, of those that are no weights by position.
-        :param renumbered: what is counted in the place of each number of the corpus; None: the same.
-        :param repeated: see :func:`repeated_tables`; None: those of these sentences.
-        :raises ValueError: if the corpus has more numbers than 32 bits can count.
+        :param words: shape ``(N, n)``, padded with -1.
+        :param constants: words that come first in every sentence.
         """
-        located, few, word_axes = located or {}, few or {}, WordAxes.of(cells)
-        weights = {w.name: w for w in Layout(cells).weights if w.name in {*shapes, *located}}
-        sizes_of = {n: len(few[n].rows) if n in few else math.prod(s) for n, s in shapes.items()}
-        num_events = sum(sizes_of.values())
-        num_numbers = num_events + sum(math.prod(s[:-1]) for s in shapes.values()) + 2
-        if num_numbers >= 2**31:
-            raise ValueError(f"a grammar of {num_events} events is too large for sweeps: at most 2**31")
-        first_event, first_sum = _firsts(shapes, sizes_of)
-        rows = {n: few[n].rows if n in few else np.arange(math.prod(s)) // s[-1] for n, s in shapes.items()}
-        multinomials = np.concatenate([first_sum[n] + row for n, row in rows.items()]).astype(np.int32)
-        of_numbers = np.append(multinomials, num_numbers - 2)  # the last one, of nothing
-        real = words >= 0
-        lengths = real.sum(1)
-        local, distinct, kinds = _local_words(words, real, word_axes.constants)
-        counted = np.arange(num_numbers) if renumbered is None else renumbered
-        if repeated is None:
-            repeated = repeated_tables(cells, shapes, located, few, renumbered)
-        weights = {w.name: w for w in direct_first(weights.values(), repeated)}
+        N, n = words.shape
+        C, real = len(constants), words >= 0
+        others = np.where(real & ~np.isin(words, constants), words, -1)
+        in_order = np.sort(others, 1)
+        first = np.ones((N, n), np.bool_)
+        first[:, 1:] = in_order[:, 1:] != in_order[:, :-1]
+        first &= in_order >= 0
+        kinds = np.full((N, C + n), np.iinfo(np.int64).max)
+        kinds[:, :C] = constants
+        sentence, _ = np.nonzero(first)
+        kinds[sentence, C + np.cumsum(first, 1)[first] - 1] = in_order[first]
+        local = np.full((N, n), C)
+        for x in range(n):  # how many of the other distinct words are less than each
+            local += words > kinds[:, C + x, None]
+        for x, constant in enumerate(constants):
+            local[words == constant] = x
+        local[~real] = 0
+        return SentenceWords(real.sum(1), C + first.sum(1), local, kinds)
 
-        def parts_of(these: Numbers, u: int, n: int) -> Iterator[tuple[str, Numbers, Numbers]]:
-            """Numbers of the events and of their rows' multinomials, shape ``(S, numbers)``, table by table."""
-            for name, w in weights.items():
-                if name in located:
-                    within_sentences = (these, *[slice(n + 1)] * w.num_positions)
-                    here = located[name][within_sentences].reshape(len(these), -1)
-                    yield name, np.where(here < 0, num_numbers - 1, here), of_numbers[here]
-                    continue
-                shape, by_word = shapes[name], (*word_axes.axes[name], False)[: len(shapes[name])]
-                index = _index(shape, by_word, kinds[these, :u])
-                if name in few:
-                    index = few[name].numbers(index)
-                index = np.where(index < 0, num_numbers - 1, first_event[name] + index)
-                yield name, index, first_sum[name] + _index(shape[:-1], by_word[:-1], kinds[these, :u])
-
-        alike = np.stack([distinct, lengths if located else distinct], 1)
-        groups = []
-        for kind in np.unique(alike, axis=0):
-            group = np.flatnonzero((alike == kind).all(1))
-            groups += np.split(group, range(_AT_ONCE, len(group), _AT_ONCE))
-        numbers, owners = [], []
-        is_owned = renumbered is not None or bool(located)
-        sizes, num_rows, owned = (np.zeros(len(words), np.int64) for _ in range(3))
-        ends = np.zeros((len(words), 3), np.int64)
-        padding = num_numbers - 2
-        for these in groups:
-            tables = list(parts_of(these, int(distinct[these[0]]), int(lengths[these[0]])))
-            events = [[x for name, x, _ in tables if (name in repeated) == late] for late in (False, True)]
-            sums = np.concatenate([x for _, _, x in tables], 1)
-            if is_owned:
-                sums, owner = _distinct_rows(sums, counted, padding)
-                owners.append(owner)
-                num_rows[these], owned[these] = owner.shape[1], sums.shape[1]
-            nothing = np.zeros((len(these), 0), np.int64)
-            whole = [_whole_cells(np.concatenate([nothing, *section], 1), padding) for section in (*events, [sums])]
-            numbers.append(np.concatenate(whole, 1))
-            ends[these] = np.cumsum([section.shape[1] for section in whole])
-            sizes[these] = ends[these, -1]
-        order = np.argsort(lengths, kind="stable")
-        starts, row_starts = _starts(sizes, order), _starts(num_rows, order)
-        return SentenceEvents(
-            *(words, lengths, local, kinds, distinct, starts, sizes, ends, sizes),
-            places=_laid_out(groups, numbers, starts, sizes),
-            multinomials=multinomials,
-            num_numbers=num_numbers,
-            owners=_laid_out(groups, owners, row_starts, num_rows) if is_owned else None,
-            row_starts=row_starts,
-            owned=owned,
-            repeated=repeated,
-        )
-
-    def listed(self, used: Numbers | None = None) -> SentenceEvents:
-        """Lists of the numbers that are used.
-
-        :param used: whether each is, of all sentences; None: all are.
-        """
-        N, padding = len(self.words), self.num_numbers - 2
-        order = np.argsort(self.starts, kind="stable")
-        sentence = np.repeat(order, self.sizes[order])
-        at_home = np.arange(len(sentence)) - self.starts[sentence]
-        part = 3 * sentence + (at_home >= self.ends[sentence, 0]) + (at_home >= self.ends[sentence, 1])
-        kept = np.arange(len(at_home)) if used is None else np.flatnonzero(used)
-        elements = at_home if self.elements is None else self.elements
-        counts = np.bincount(part[kept], minlength=3 * N).reshape(N, 3)
-        ends = np.cumsum(-(-counts // CELL) * CELL, 1)
-        starts = _starts(ends[:, -1], order)
-        begins = starts[:, None] + np.pad(ends[:, :-1], ((0, 0), (1, 0)))  # of the parts
-        before = np.cumsum(counts[order].reshape(-1)) - counts[order].reshape(-1)
-        rank = np.arange(len(kept)) - np.repeat(before, counts[order].reshape(-1))
-        at = begins.reshape(-1)[part[kept]] + rank
-        rooms = self.sizes + CELL if self.elements is None else self.rooms
-        new_places = np.full(int(ends[:, -1].sum()), padding, np.int32)
-        new_elements = np.repeat(rooms[order] - CELL, ends[order, -1]).astype(np.int32)
-        new_places[at], new_elements[at] = self.places[kept], elements[kept]
-        return replace(
-            self,
-            starts=starts,
-            sizes=ends[:, -1],
-            ends=ends,
-            rooms=rooms,
-            places=new_places,
-            elements=new_elements,
-        )
-
-    @staticmethod
-    def joined(batches: Sequence[tuple[Numbers, SentenceEvents]]) -> SentenceEvents:
-        """Those of some sentences after those of others.
-
-        :param batches: numbers of sentences, and these.
-        """
-        (_, first), N = batches[0], sum(len(these) for these, _ in batches)
-        fields: dict[str, Numbers] = {}
-        for name in ("words", "lengths", "local", "kinds", "distinct", "sizes", "ends", "rooms", "owned"):
-            table = getattr(first, name)
-            fields[name] = np.empty((N, *table.shape[1:]), table.dtype)
-            for these, events in batches:
-                fields[name][these] = getattr(events, name)
-        for name, beside in (("starts", "places"), ("row_starts", "owners")):
-            fields[name], before = np.zeros(N, np.int64), 0
-            for these, events in batches:
-                fields[name][these] = getattr(events, name) + before
-                before += len(getattr(events, beside))
-        for name in ("places", "elements", "owners"):
-            fields[name] = np.concatenate([getattr(events, name) for _, events in batches])
-        return replace(first, **fields)
-
-    @property
-    def num_events(self) -> int:
-        """Of the corpus."""
-        return len(self.multinomials)
+    def some(self, these: Numbers) -> SentenceWords:
+        """Those of some sentences."""
+        return SentenceWords(*(array[these] for array in self))
 
 
-def _local_words(words: Numbers, real: Numbers, constants: Sequence[int]) -> tuple[Numbers, Numbers, Numbers]:
-    """Numbers of words among the distinct ones of their sentences; how many these are; and the words themselves.
+def events_of_elements(
+    weights: Sequence[WeightTable], axes: WordAxes, corpus: Corpus, words: SentenceWords
+) -> Iterator[tuple[Numbers, Numbers]]:
+    """Sentences whose tables have one shape, and the event that each of their elements is, int32, shape ``(S, E)``.
 
-    :param constants: come first in every sentence.
+    :param weights: the tables.
     """
-    N, n = words.shape
-    C = len(constants)
-    others = np.where(real & ~np.isin(words, constants), words, -1)
-    in_order = np.sort(others, 1)
-    first = np.ones((N, n), np.bool_)
-    first[:, 1:] = in_order[:, 1:] != in_order[:, :-1]
-    first &= in_order >= 0
-    kinds = np.full((N, C + n), np.iinfo(np.int64).max)
-    kinds[:, :C] = constants
-    sentence, _ = np.nonzero(first)
-    kinds[sentence, C + np.cumsum(first, 1)[first] - 1] = in_order[first]
-    local = np.full((N, n), C)
-    for x in range(n):  # how many of the other distinct words are less than each
-        local += words > kinds[:, C + x, None]
-    for x, constant in enumerate(constants):
-        local[words == constant] = x
-    local[~real] = 0
-    return local, C + first.sum(1), kinds
 
+    def events(these: Numbers) -> Numbers:
+        S, n, kinds = len(these), int(words.lengths[these[0]]), words.kinds[these, : words.distinct[these[0]]]
+        parts = [np.zeros((S, 0), np.int32)]
+        for w in weights:
+            if w.name in corpus.located:
+                within_sentences = (these, *[slice(n + 1)] * w.num_positions)
+                part = corpus.located[w.name][within_sentences]
+            else:
+                table = corpus.tables[w.name]
+                part = table.event(_index(table.shape, axes.axes[w.name], kinds))
+            parts.append(part.reshape(S, -1).astype(np.int32))
+        return np.concatenate(parts, 1)
 
-def direct_first(weights: Iterable[WeightTable], repeated: Container[str]) -> list[WeightTable]:
-    """Tables in the order of their parts: those with repeated events come last."""
-    return sorted(weights, key=lambda w: w.name in repeated)
-
-
-def repeated_tables(
-    cells: Cells,
-    shapes: Mapping[str, tuple[int, ...]],
-    located: Mapping[str, Numbers],
-    few: Mapping[str, FewEvents],
-    renumbered: Numbers | None,
-) -> frozenset[str]:
-    """The tables in which several events of a sentence may be one entry: by position, or all where weights are tied.
-
-    What is no event is its own entry again and again, and never counted.
-    """
-    weights = {w.name for w in Layout(cells).weights if w.name in {*shapes, *located}}
-    if few and renumbered is not None:
-        return frozenset(weights)  # nothing says that the elements of a table of few events are different ones
-    sizes_of = {n: len(few[n].rows) if n in few else math.prod(s) for n, s in shapes.items()}
-    first_event, _ = _firsts(shapes, sizes_of)
-    num_numbers = sum(sizes_of.values()) + sum(math.prod(s[:-1]) for s in shapes.values()) + 2
-    counted = np.arange(num_numbers) if renumbered is None else renumbered
-    direct = [counted[first_event[n] : first_event[n] + sizes_of[n]] for n in weights if n not in located]
-    entries = np.concatenate([np.zeros(0, counted.dtype), *direct])
-    entries = entries[entries != counted[-2]]
-    by_position = [np.unique(counted[events[events >= 0]]) for events in located.values()]
-    all_differ = len(np.unique(entries)) == len(entries)
-    is_alone = not any(np.isin(events[events != counted[-2]], entries).any() for events in by_position)
-    return frozenset(located) if all_differ and is_alone else frozenset(weights)
-
-
-def _distinct_rows(rows: Numbers, counted: Numbers, padding: int) -> tuple[Numbers, Numbers]:
-    """The multinomials of some sentences, and which of them each row is.
-
-    :param rows: numbers of multinomials, shape ``(S, R)``; several may be counted as one.
-    :returns: numbers of one of each, shape ``(S, M)``, padded; and ``(S, R)``.
-    """
-    S = len(rows)
-    keys = counted[rows].astype(np.int64)
-    alike = (keys == keys[:1]).all(0)  # rows that all sentences have
-    shared, first = np.unique(keys[0, alike], return_index=True)
-    place = np.full(len(counted), -1, np.int64)
-    place[shared] = np.arange(len(shared))
-    owner = place[keys]
-    sentence, column = np.nonzero(owner < 0)
-    others, at, inverse = np.unique(
-        sentence * len(counted) + keys[sentence, column], return_index=True, return_inverse=True
-    )
-    of = others // len(counted)  # their sentences, in order
-    rank = np.arange(len(others)) - np.searchsorted(of, of)
-    owner[sentence, column] = len(shared) + rank[inverse]
-    distinct_rows = np.full((S, len(shared) + int(rank.max(initial=-1)) + 1), padding)
-    distinct_rows[:, : len(shared)] = rows[0, alike][first]
-    distinct_rows[of, len(shared) + rank] = rows[sentence[at], column[at]]
-    return distinct_rows, owner
-
-
-def _starts(sizes: Numbers, order: Numbers) -> Numbers:
-    """Where the numbers of each sentence begin, if sentences lie in this order."""
-    starts = np.zeros(len(sizes), np.int64)
-    starts[order] = np.cumsum(sizes[order]) - sizes[order]
-    return starts
-
-
-def _laid_out(groups: Sequence[Numbers], numbers: list[Numbers], starts: Numbers, sizes: Numbers) -> Numbers:
-    """Numbers by sentence, one sentence after the other, int32.
-
-    :param numbers: for each group of sentences, shape ``(S, numbers)``; taken out of the list, for they are many.
-    """
-    laid = np.empty(int(sizes.sum()), np.int32)
-    for these in reversed(groups):
-        block = numbers.pop()
-        laid[starts[these, None] + np.arange(block.shape[1])] = block
-    return laid
-
-
-def _whole_cells(numbers: Numbers, padding: int) -> Numbers:
-    """Rows of numbers, padded to whole cells, int32."""
-    room = -numbers.shape[1] % CELL
-    return np.pad(numbers.astype(np.int32), ((0, 0), (0, room)), constant_values=padding)
-
-
-def _firsts(shapes: Mapping[str, tuple[int, ...]], sizes: Mapping[str, int]) -> tuple[dict[str, int], dict[str, int]]:
-    """By table, the first of its events and of its multinomials in the corpus.
-
-    :param sizes: how many events each table has.
-    """
-    first_event, first_sum = {}, {}
-    events, sums = 0, sum(sizes.values())
-    for name, shape in shapes.items():
-        first_event[name], first_sum[name] = events, sums
-        events, sums = events + sizes[name], sums + math.prod(shape[:-1])
-    return first_event, first_sum
+    if not len(words.lengths):
+        yield np.zeros(0, np.int64), np.zeros((0, 0), np.int32)
+    alike = np.stack([words.distinct, words.lengths if corpus.located else words.distinct], 1)
+    for shape in np.unique(alike, axis=0):
+        group = np.flatnonzero((alike == shape).all(1))
+        size = max(CELL, _AT_ONCE // max(1, events(group[:1]).size))
+        for start in range(0, len(group), size):
+            yield group[start : start + size], events(group[start : start + size])
 
 
 def _index(shape: tuple[int, ...], by_word: tuple[bool, ...], kinds: Numbers) -> Numbers:

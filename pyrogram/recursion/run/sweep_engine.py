@@ -5,9 +5,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -18,10 +17,18 @@ from ..emit.collapsed import CollapsedSweep
 from ..emit.hastings import HastingsSweep
 from ..emit.inputs import table_parameters
 from ..emit.instances import rows_by_symbol
-from ..emit.layout import Layout
-from ..emit.sentence_events import CELL, FewEvents, SentenceEvents, repeated_tables
-from ..emit.sweeps import Weighing
-from ..emit.traces import Trace, trace_values
+from ..emit.sentence_events import (
+    CELL,
+    NEVER,
+    Corpus,
+    SentenceEvents,
+    SentenceTable,
+    SentenceWords,
+    WordAxes,
+    events_of_elements,
+)
+from ..emit.sentence_layout import SentenceLayout
+from ..emit.traces import trace_values
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
 from .engine import LONG, lines_of
@@ -32,52 +39,6 @@ Numbers = Any  # a numpy array
 _DOUBLE = np.dtype(np.float64)
 UNCOUNTED = -np.inf  # the count of what has a given weight: it stays so, whatever is added
 _MANY_DERIVATIONS = 600.0  # the log of their number, from which on the posterior of one may be zero
-_MOST_NUMBERS = 2**20  # numbers of sentences that are made at a time, before some are left out
-
-
-class SentenceTable(NamedTuple):
-    """A table of weights of which many sentences may have the same one."""
-
-    rows: Numbers
-    """Shape ``(M, n + 1, ..., *sizes)``: positions, then symbols."""
-    row: Numbers
-    """Which of them each sentence has, int64, shape ``(N,)``."""
-
-    @staticmethod
-    def of(table: Numbers) -> SentenceTable:
-        """A table of which each sentence has a row of its own."""
-        return SentenceTable(table, np.arange(len(table)))
-
-
-@dataclass(frozen=True)
-class Corpus:
-    """Sentences, and what is counted of them.
-
-    :param shapes: of the weights that are events, in the order that these have in the corpus, see
-        :meth:`.SentenceEvents.of`.
-    :param words: shape ``(N, n)``, padded with -1.
-    :param sizes: numbers of symbols, by the names of sizes.
-    :param lists: columns of lists of rules.
-    :param renumbered: where weights are tied: for each number of the corpus (of events, multinomials, padding, nothing)
-        the one that is counted in its place (of entries, of their multinomials, of padding, of nothing), int32.
-    :param given: weights that are no events.
-    :param located: the events that weights by position are, see :meth:`.SentenceEvents.of`.
-    :param nats: logs of factors of the events, in the order of these, which multiply their weights and are not counted.
-    :param few: tables few of whose elements are events, see :meth:`.SentenceEvents.of`.
-    :param positions: numbers of the positions of weights that a derivation has, by table: the first one, and strides
-        by axis.
-    """
-
-    shapes: Mapping[str, tuple[int, ...]]
-    words: Numbers
-    sizes: Mapping[str, int] = field(default_factory=dict)
-    lists: Mapping[str, Numbers] = field(default_factory=dict)
-    renumbered: Numbers | None = None
-    given: Mapping[str, SentenceTable] = field(default_factory=dict)
-    located: Mapping[str, Numbers] = field(default_factory=dict)
-    nats: Numbers | None = None
-    few: Mapping[str, FewEvents] = field(default_factory=dict)
-    positions: Trace = field(default_factory=dict)
 
 
 class SweepEngine:
@@ -88,75 +49,60 @@ class SweepEngine:
     """
 
     def __init__(self, recursion: Recursion, corpus: Corpus, sums: Recursion | None = None) -> None:
-        self.recursion, self._sums, self._cells = recursion, sums or recursion, lower(recursion)
+        self.recursion, self._sums, self._cells, self.corpus = recursion, sums or recursion, lower(recursion), corpus
         self._positions = max(len(rule.positions) for rule in recursion.rules)  # the power of n that a chart takes
-        shapes, located, renumbered, few = corpus.shapes, corpus.located, corpus.renumbered, corpus.few
-        self._sizes, self._nats = dict(corpus.sizes), corpus.nats
         self._lists = {name: np.ascontiguousarray(column, np.int64) for name, column in corpus.lists.items()}
-        repeated = repeated_tables(self._cells, shapes, located, few, renumbered)
         self.given = {
             name: SentenceTable(np.ascontiguousarray(rows, np.float64), row)
             for name, (rows, row) in corpus.given.items()
         }
-        axes = {w.name: w.num_axes for w in Layout(self._cells).weights}
-        rows = {name for name, shape in shapes.items() if name in axes and len(shape) > axes[name]}
-        self.weighing = Weighing(
-            given=frozenset(self.given),
-            rows=frozenset(rows | set(located)),
-            repeated=repeated,
-            owned=bool(located) or renumbered is not None,
-            tied=renumbered is not None,
-            tilted=corpus.nats is not None,
-            listed=bool(located),
-        )
-        self._layout = self.weighing.layout(recursion)
+        self._layout = SentenceLayout(self._cells, frozenset(self.given), not corpus.is_direct)
         width = max(1, corpus.words.shape[1]) if corpus.positions else 0
         self._no_positions = trace_values(
             self._layout, corpus.positions, np.full((len(corpus.words), width), -1, np.int64), "positions"
         )
-        self._shapes = {**shapes, **{name: numbers.shape[1:] for name, numbers in located.items()}}
-        self._functions, self._renumbered = dict[tuple[str, int], Compiled](), renumbered
+        self._tilts = np.ones(len(corpus.entries))
+        if corpus.nats is not None:
+            np.exp(corpus.nats, out=self._tilts[: len(corpus.nats)])
+        self._functions = dict[tuple[str, int], Compiled]()
         self._kept = dict[tuple[str, int], dict[str, Any]]()  # memory by function and lanes
+        axes = WordAxes.of(self._cells)
+        self._words = SentenceWords.of(corpus.words, axes.constants)
+        parts = [
+            (these, self._events_of(these, events))
+            for these, events in events_of_elements(self._layout.events, axes, corpus, self._words)
+        ]
+        self.events = SentenceEvents.joined([part for _, part in parts], np.concatenate([these for these, _ in parts]))
 
-        def of(these: Numbers | slice) -> SentenceEvents:
-            located_here = {name: numbers[these] for name, numbers in located.items()}
-            return SentenceEvents.of(self._cells, shapes, corpus.words[these], located_here, few, renumbered, repeated)
+    def _events_of(self, these: Numbers, events: Numbers) -> SentenceEvents:
+        """What is counted of some sentences.
 
-        self._take(self._used_events(corpus.words, of) if located else of(slice(None)))
-
-    def _take(self, events: SentenceEvents) -> None:
-        """The events of sentences, and the places of their numbers among those that are counted."""
-        self.events = events
-        #: As those of :class:`.SentenceEvents`, of what is counted.
-        self.places, self.multinomials = events.places, events.multinomials
-        if self._renumbered is not None:
-            self.places, self.multinomials = self._renumbered[self.places], self._renumbered[self.multinomials]
-        self._tilts = {} if self._nats is None else self._tilts_of(self._nats)
-
-    def _used_events(self, words: Numbers, of: Callable[[Numbers], SentenceEvents]) -> SentenceEvents:
-        """Of each sentence the numbers that some derivation has: those with a posterior if all weights are one.
-
-        :param of: all numbers of some sentences.
+        :param events: of all their elements.
         """
-        order = np.argsort((words >= 0).sum(1), kind="stable")
-        batches: list[tuple[Numbers, SentenceEvents]] = []
-        done, count = 0, CELL
-        possible = {name: (table.rows != 0).astype(np.float64) for name, table in self.given.items()}
-        while done < len(order) or not batches:
-            these = order[done : done + count]
-            some = copy.copy(self)
-            some._nats = None if self._nats is None else np.zeros(0)
-            some.given = {name: SentenceTable(x, self.given[name].row[these]) for name, x in possible.items()}
-            some._take(of(these).listed())
-            counts, out = np.full(some.events.num_numbers, UNCOUNTED), np.zeros(len(some.places))
-            alpha, turns = np.ones_like(counts), np.arange(len(these))[::-1]
-            alpha[-1 if self._renumbered is None else self._renumbered[-1]] = 0.0  # nothing
-            log_z, _ = some.collapsed_vb(counts, alpha, np.zeros_like(out), out, turns, CELL)
-            is_large = np.repeat(log_z > _MANY_DERIVATIONS, some.events.sizes)  # sentences lie one after the other
-            batches.append((these, some.events.listed((out > 0) | is_large)))
-            done += count
-            count = max(CELL, _MOST_NUMBERS // int(some.events.rooms.max(initial=1)))
-        return SentenceEvents.joined(batches)
+        if self.corpus.is_direct:
+            return SentenceEvents.direct(self.corpus, self.corpus.entries[events])
+        used = self._used(these, events) if self.corpus.located else events != NEVER
+        return SentenceEvents.listed(self.corpus, events, used)
+
+    def _used(self, these: Numbers, events: Numbers) -> Numbers:
+        """Which elements some derivation has: those with a posterior if all weights are one.
+
+        :returns: shape ``(S, E)``.
+        """
+        S, E = events.shape
+        numbers = np.arange(E)
+        one, nothing = len(self.corpus.multinomials) - 2, len(self.corpus.multinomials) - 1
+        elements = np.stack([numbers, numbers, np.full(E, len(self.corpus.entries) - 1)], 1).astype(np.int32)
+        some = copy.copy(self)
+        some._words = self._words.some(these)
+        some.given = {name: SentenceTable(rows, row[these]) for name, (rows, row) in self.given.items()}
+        some.events = SentenceEvents.direct(self.corpus, np.where(events == NEVER, nothing, one), elements)
+        counts, out = np.full(nothing + 1, UNCOUNTED), np.zeros(len(some.events.places.values))
+        alpha = np.ones_like(counts)
+        alpha[nothing] = 0.0
+        log_z, _ = some.collapsed_vb(counts, alpha, np.zeros_like(out), out, np.arange(S), CELL)
+        used = out[some.events.places.starts[:, None] + numbers] > 0
+        return used | (log_z > _MANY_DERIVATIONS)[:, None] & (events != NEVER)
 
     def collapsed_vb(
         self,
@@ -178,16 +124,9 @@ class SweepEngine:
         :param order: a permutation of the sentences, int64.
         """
         values = self._values(counts, alpha, batch_size)
-        values |= {"own": own, "out": out, "entropies": np.zeros(len(self.events.words))}
+        values |= {"own": own, "out": out, "entropies": np.zeros(len(self._words.lengths))}
         self._run("collapsed_vb", values, order, batch_size)
         return values["log_z"], values["entropies"]
-
-    def _tilts_of(self, nats: Numbers) -> dict[str, Numbers]:
-        """Factors in the places of the numbers of all sentences, and their logs; of one that is zero, 0."""
-        every = np.zeros(self.events.num_numbers)
-        every[: len(nats)] = nats
-        of_numbers = every[self.events.places]
-        return {"tilts": np.exp(of_numbers), "nats": np.where(np.isneginf(of_numbers), 0.0, of_numbers)}
 
     def hastings(
         self,
@@ -207,7 +146,8 @@ class SweepEngine:
             weight.
         :param rows: events of the corpus by sentence, shape ``(N, L)``, int64, padded with -1, changed.
         """
-        N, size = len(self.events.words), max(1, min(batch_size, len(self.events.words)))
+        N = len(self._words.lengths)
+        size = max(1, min(batch_size, N))
         values = self._values(counts, alpha, size)
         values |= {
             **self._no_positions,
@@ -215,15 +155,14 @@ class SweepEngine:
             "rows": rows,
             "trace": np.full((size, rows.shape[1]), -1, np.int64),
             "trace_width": rows.shape[1],
-            "multinomials": self.multinomials,
+            "entries": self.corpus.entries,
+            "multinomials": self.corpus.multinomials[self.corpus.entries],
             "accepted": np.zeros(N, np.int64),
             "log_q": np.zeros(size),
             "log_u": np.zeros(size),
             "power": 1 / temperature,
             "seed": seed,
         }
-        if self._renumbered is not None:
-            values |= {"entries": self._renumbered, "events": self.events.places}
         self._run("hastings", values, order, size)
         return values["accepted"].astype(np.bool_), values["positions"]
 
@@ -251,7 +190,7 @@ class SweepEngine:
         if batch_size == 1:
             return np.ones(len(batches), np.bool_)
         blocks = np.flatnonzero(np.arange(len(order)) % batch_size % CELL == 0)
-        lengths = self.events.lengths[order].astype(np.float64)
+        lengths = self._words.lengths[order].astype(np.float64)
         longest = np.maximum.reduceat(lengths, blocks)
         in_lanes = np.where(longest >= LONG, 1.5, 0.0) * longest**self._positions
         alone: Numbers = np.add.reduceat(lengths**self._positions, batches)
@@ -259,66 +198,59 @@ class SweepEngine:
 
     def _memory(self, name: str, values: Mapping[str, Any], sentences: Numbers, lanes: int) -> dict[str, Any]:
         """The memory that a function needs for some sentences; kept for the next sweep."""
-        n, most = (max(1, int(x[sentences].max())) for x in (self.events.lengths, self.events.rooms))
+        n, room = max(1, int(self._words.lengths[sentences].max())), max(1, self.events.room)
         pitch = (n + 1) | 1  # odd: so rows do not fall into the same cache sets
         kept = self._kept.get((name, lanes))
-        if kept is not None and kept["pitch"] >= pitch and kept["room"] >= most:
+        if kept is not None and kept["pitch"] >= pitch and kept["room"] >= room:
             return kept
-        memory = {"pitch": pitch, "room": most, "starts": np.zeros(lanes, np.int64)}
+        memory = {"pitch": pitch, "room": room, "starts": np.zeros(lanes, np.int64)}
         size = self._function(name, lanes)("size", {**values, **memory})
-        memory |= {"numbers": lines_of(most, _DOUBLE, lanes)}
-        if self.weighing.listed:
-            memory |= {"drained": lines_of(most, _DOUBLE, lanes), "slots": lines_of(most, np.dtype(np.int32), lanes)}
+        memory |= {array: lines_of(room, _DOUBLE, lanes) for array in ("numbers", "weights", "drained")}
+        memory["events"] = lines_of(room, np.dtype(np.int32), lanes)
         memory |= {array: lines_of(size, _DOUBLE, lanes) for array in ("memory", "mantissas", "exponents")}
         if name == "hastings":
-            memory["agenda"] = np.zeros(size_of_agenda(self._cells, pitch, self._sizes), np.int64)
-            memory["rows_by_symbol"] = rows_by_symbol(self._cells, self._sizes, self._lists)
+            memory["agenda"] = np.zeros(size_of_agenda(self._cells, pitch, self.corpus.sizes), np.int64)
+            memory["rows_by_symbol"] = rows_by_symbol(self._cells, self.corpus.sizes, self._lists)
         self._kept[name, lanes] = memory
         return memory
 
     def _values(self, counts: Numbers, alpha: Numbers, batch_size: int) -> dict[str, Any]:
         """The parameters that both sweeps have, but order and memory."""
-        events = self.events
-        N = len(events.words)
+        events, words = self.events, self._words
         values: dict[str, Any] = {}
         for name in self._layout.words:
-            values |= {f"words.{name}": events.local, f"words.{name}.b": events.local.shape[1]}
-        values |= {f"size.{name}": size for name, size in self._sizes.items()}
+            values |= {f"words.{name}": words.local, f"words.{name}.b": words.local.shape[1]}
+        values |= {f"size.{name}": size for name, size in self.corpus.sizes.items()}
         values |= {f"list.{name}": column for name, column in self._lists.items()}
         for name, (rows, row) in self.given.items():
             values |= {f"row.{name}": row} | table_parameters(f"weight.{name}", rows, "b")
-        for name, shape in self._shapes.items():
+        for name, shape in self.corpus.shapes.items():
             values |= {f"extent.{name}.{a}": s for a, s in enumerate(shape)}
-        values |= {
-            "distinct": events.distinct,
-            "owners": events.owners,
-            "row_starts": events.row_starts,
-            "owned": events.owned,
-            "sentence_starts": events.starts,
-            "lengths": events.lengths,
+        for name in ("places", "owners", "rows", "elements"):
+            values |= {f"{name}.{part}": array for part, array in getattr(events, name)._asdict().items()}
+        return values | {
+            "lengths": words.lengths,
+            "distinct": words.distinct,
+            "entry_ends": events.entry_ends,
             "batch_size": batch_size,
             "counts": counts,
             "alpha": alpha,
-            "places": self.places,
-            "sentence_sizes": events.sizes,
-            "part_ends": events.ends,
-            "elements": events.elements,
-            "log_z": np.zeros(N),
+            "tilts": self._tilts,
+            "log_z": np.zeros(len(words.lengths)),
         }
-        return values | self._tilts
 
     def _function(self, name: str, lanes: int) -> Compiled:
         if (name, lanes) not in self._functions:
-            kind = f"sweeps: {name}, {self.weighing}"
             kinds: dict[str, tuple[type[CollapsedSweep | HastingsSweep], Recursion]] = {
                 "collapsed_vb": (CollapsedSweep, self._sums),
                 "hastings": (HastingsSweep, self.recursion),
             }
-            sweep, recursion = kinds[name]
+            (sweep, recursion), listed = kinds[name], self._layout.listed
 
             def make() -> list[Function]:
-                sweeps = sweep(recursion, self.weighing, lanes)
+                sweeps = sweep(recursion, self._layout.given, listed, lanes)
                 return [sweeps.function(), sweeps.size()]
 
+            kind = f"sweeps: {name} given {sorted(self._layout.given)}, {'listed' if listed else 'direct'}"
             self._functions[name, lanes] = compiled(recursion, kind, make, "float64", lanes)
         return self._functions[name, lanes]
