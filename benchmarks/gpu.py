@@ -24,7 +24,6 @@ import torch
 from pyrogram.charts import cfg, hmm, projective
 from pyrogram.grammars import CFG, DMV, HMM
 from pyrogram.recursion import Recursion
-from pyrogram.recursion.emit.plan import plan_of
 from pyrogram.recursion.rules.lowering import lower
 from pyrogram.recursion.run.device_engine import DeviceEngine
 from pyrogram.recursion.run.launching import launcher_for
@@ -43,9 +42,8 @@ def bytes_of(recursion: Recursion, n: int, itemsize: int) -> float:
     """
     cells = lower(recursion, widen=True)
     (rest,) = (c for c in cells.of("span") if c.width is None)
-    plan = plan_of(cells, rest)
-    assert plan is not None  # of trees
-    factors = sum(len(x.core) for x in plan.sums)
+    sums = [term.inner for head in rest.heads for term in head.terms if term.inner is not None]
+    factors = sum(len(x.factors) for x in sums)
     return itemsize * 4 * factors * n**3 / 6
 
 

@@ -270,7 +270,7 @@ def test_a_sentence_has_a_number_for_each_multinomial(name):
 
 
 def test_sentences_have_the_events_of_their_words():
-    sweeps = DMV(100).collapsed_updates(torch.tensor([[5, 2, 5], [7, -1, -1]]))
+    sweeps: Any = DMV(100).collapsed_updates(torch.tensor([[5, 2, 5], [7, -1, -1]]))
     events, words, numbers = sweeps._engine.events, sweeps._engine._words, len(sweeps._engine.corpus.multinomials)
     R, padding = sweeps._size, numbers - 2
     assert words.distinct.tolist() == [2, 1] and words.local[0].tolist() == [1, 0, 1]
