@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Weights that stand together, and their products."""
+"""Rules with several weights, at positions with offsets."""
 
 from typing import Any
 

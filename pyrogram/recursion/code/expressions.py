@@ -28,7 +28,15 @@ Elements = Literal["int", "int32", "real", "element", "weight", "lanes", "vector
 VECTOR = 8  # numbers of a vector
 
 # What a load gives: a number of the element type, or of that of weights, is widened to a real.
-_LOADED: dict[str, Type] = {"int32": "int", "element": "real", "weight": "real"}
+_LOADED: dict[Elements, Type] = {
+    "int": "int",
+    "int32": "int",
+    "real": "real",
+    "element": "real",
+    "weight": "real",
+    "lanes": "lanes",
+    "vector": "vector",
+}
 
 
 def _operator(op: str) -> Callable[[Any, Any], Expression]:
@@ -113,7 +121,7 @@ class Element(Expression):
 
     @property
     def type(self) -> Type:  # type: ignore[override]
-        return _LOADED.get(self.array.elements, self.array.elements)  # type: ignore[arg-type]
+        return _LOADED[self.array.elements]
 
     def __str__(self) -> str:
         return f"{self.array.name}[{self.index}]"

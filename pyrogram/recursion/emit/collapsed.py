@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A sweep of collapsed variational Bayes (Wang and Blunsom 2013, Figure 3), for any recursion.
 
-for the sentences i of a batch, in lanes:
-weights = (f - f[i] + α) / sum (f - f[i] + α)
-inside, outside
-for each of them:
-out[i] = posteriors;  entropy[i] = log Z - sum(out[i] * log(weights))
-for all of the batch:
-f += out[i] - f[i]
+    for the sentences i of a batch, in lanes:
+        weights = (f - f[i] + α) / sum (f - f[i] + α)
+        inside, outside
+        for each of them:
+            out[i] = posteriors;  entropy[i] = log Z - sum(out[i] * log(weights))
+    for all of the batch:
+        f += out[i] - f[i]
 """
 
 from __future__ import annotations

@@ -192,8 +192,6 @@ class Elements:
             outer = [last for x, last in zip(ref.positions[:-1], table.last, strict=False) if x.name]
             for number, last in enumerate(outer):
                 stack.enter_context(code.loop(f"at.axis{number}", 0, n + (last + 1)))
-            here = (self._holds(region.loops[:-1]) for _, region in self.all_regions(family))
-            stack.enter_context(code.when(functools.reduce(lambda a, b: a | b, here)))
             code.set(f"at.axis{len(outer)}", 0)
             first = replace(ref, symbols=tuple(Constant(0) for _ in ref.symbols))
             element = self.layout.weight(by_axes(first), None if inward else f"out.{w.table}")

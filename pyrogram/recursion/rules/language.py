@@ -427,8 +427,11 @@ def _product(x: Any) -> Product:
 
 def _times(a: Any, b: Any) -> Product | Sum:
     if isinstance(a, Sum) or isinstance(b, Sum):
-        return Sum(tuple(_times(x, y) for x in _sum(a).products for y in _sum(b).products))  # type: ignore[misc]
-    a, b = _product(a), _product(b)
+        return Sum(tuple(_joined(x, y) for x in _sum(a).products for y in _sum(b).products))
+    return _joined(_product(a), _product(b))
+
+
+def _joined(a: Product, b: Product) -> Product:
     return Product(a.factors + b.factors, a.bounds + b.bounds)
 
 
