@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A sweep of collapsed variational Bayes (Wang and Blunsom 2013, Figure 3), for any recursion.
 
+A batch is one step:
+
     for the sentences i of a batch, in lanes:
         weights = (f - f[i] + α) / sum (f - f[i] + α)
         inside, outside
