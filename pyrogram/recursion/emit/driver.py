@@ -36,7 +36,7 @@ from .inside import Inside
 from .layout import Layout
 from .limits import GOAL, ITEM, Extremes, set_limits
 from .logs import INF, LOG_Z, SENTENCES, blocks
-from .numbers import EXPONENTS, MANTISSAS, MARKED, Numbers, PairNumbers, Range, log2_of
+from .numbers import EXPONENTS, MANTISSAS, MARKED, SHARE, Numbers, PairNumbers, Range, log2_of
 from .outside import Outside
 from .powers import DRIFT, Powers
 from .regions import by_axes
@@ -255,18 +255,26 @@ class Blocks:
                     code.put(array, stride * area + x, zero)
 
     def put_log_z(self) -> None:
-        """Log Z of every lane; where it is no number, the sentence has left some that are none.
+        """Log Z of every lane; where it is no number, the sentence has left some that are none, and has no share.
 
         The words of later blocks get powers that would have taken Z halfway to one.
         """
         code, log_z = self.code, LOG_Z[Name("b", "int")]
         code.set("spoilt", 0)
+        code.set(SHARE.name, fill(0.0))
         with self.elements.each_lane() as x:
             code.put(LOG_Z, Name("b", "int"), self.log_z(x))
-            code.set("spoilt", select(self.fits(log_z), Name("spoilt", "int"), 1))
+            with code.when(self.fits(log_z)):
+                code.set(SHARE.name, with_lane(SHARE, x, self.scale()))
+            with code.otherwise():
+                code.set("spoilt", 1)
         z, e = MEMORY[Name("z", "int")], MEMORY[Name("z.exponent", "int")]
         by_word = (e + self._within(exponent_of(z), 1)) / fill(real(greatest(Name("n", "int"), 1)))
         code.set(DRIFT.name, self._within(DRIFT + select(z > fill(0.0), by_word * fill(0.5), fill(0.0)), 8))
+
+    def scale(self) -> Expression:
+        """What the posteriors of the sentence at hand are multiplied by."""
+        return value(1.0)
 
     def _within(self, e: Expression, part: int) -> Expression:
         """An exponent, at most this part of those that there are."""
@@ -300,11 +308,12 @@ class LogCounts(Blocks):
             self.put_log_z()
             with code.when(Name("with_counts", "int") > 0):
                 self.outside()
-                # Rows go out of all lanes or of none.
-                code.set("even", Name("even", "int") * Name("plain", "int") * (1 - Name("spoilt", "int")))
                 self._drain()
             self.restore()
         return Function(self.name, self.parameters(), code.body)
+
+    def scale(self) -> Expression:
+        return Array("scale", "real")[Name("b", "int")]
 
     def parameters(self) -> list[Array | Name]:
         """Those of the function."""
@@ -319,41 +328,32 @@ class LogCounts(Blocks):
             # Rows take the place of what is there: those of the widest family of a table, to which others are added.
             rows = nullcontext() if family[0].table in begun else elements.rows(family, inward=False)
             begun.add(family[0].table)
-            with rows:
-                for x, scale in self._possible():
-                    for w, region in elements.all_regions(family):
-                        elements.drain(w, region, x, scale, part=True)
+            with rows, elements.each_lane() as x:
+                for w, region in elements.all_regions(family):
+                    elements.drain(w, region, x, part=True)
         for w in filter(elements.tables.is_counted, elements.tables.numbers):
             self._drain_numbers(w)
-
-    def _possible(self) -> Iterator[tuple[Expression, Expression]]:
-        """The lanes of sentences whose log Z is a number, each with its scale."""
-        code, b = self.code, Name("b", "int")
-        with self.elements.each_lane() as x, code.when(self.fits(LOG_Z[b])):
-            yield x, code.set("scale.of", Array("scale", "real")[b])
 
     def _drain_numbers(self, w: WeightCells) -> None:
         """Add the counts of a table of numbers, of every lane to its sentence's or of all to those that they share."""
         code, elements, sums = self.code, self.elements, self.elements.tables.sums
         ref = elements.tables.plain(w)
         count = elements.tables.weight(ref, posterior=True)
-        with code.when(Name(f"out.{w.table}.b", "int") > 0), elements.rows([w], inward=False):
-            for x, scale in self._possible():
-                with sums.loops((), count.variables):
-                    elements.add(ref, NUMBERS[count.index({}) * self.lanes + x] * scale, part=True)
+        with (
+            code.when(Name(f"out.{w.table}.b", "int") > 0),
+            elements.rows([w], inward=False),
+            elements.each_lane() as x,
+            sums.loops((), count.variables),
+        ):
+            elements.add(ref, NUMBERS[count.index({}) * self.lanes + x], part=True)
         with code.otherwise():
-            share = code.set("share", fill(0.0))
-            for x, scale in self._possible():
-                code.set("share", with_lane(share, x, scale))
             code.set("b", 0)
-            with sums.loops((), count.variables):  # of sentences without a share it may be NaN
-                here = code.let(select(equal(share, 0.0), fill(0.0), MEMORY[count.index({})] * share))
-                elements.add(ref, total_of(here), part=True)
+            with sums.loops((), count.variables):
+                elements.add(ref, total_of(MEMORY[count.index({})]), part=True)
 
 
 _OWN: list[Array | Name] = [
     LOG_Z,
     Name("with_counts", "int"),
-    Name("plain", "int"),
     Array("scale", "real"),
 ]

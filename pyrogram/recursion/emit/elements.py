@@ -79,14 +79,13 @@ class Elements:
             self.layout.enter(code, x)
             yield x
 
-    def drain(self, w: WeightCells, region: Region, lane: Expression, scale: Expression | None, part: bool) -> None:
-        """Add the posteriors of a region, in a lane, to the output, times a scale.
+    def drain(self, w: WeightCells, region: Region, lane: Expression, part: bool) -> None:
+        """Add the posteriors of a region, in a lane, to the output.
 
         :param part: whether the output has a table for each part of the sentences.
         """
         with self.loops(region, None):
-            posterior: Expression = NUMBERS[self.place(w, region, adjoint=True) * self.lanes + lane]
-            self.add(by_axes(region.ref), posterior if scale is None else posterior * scale, part)
+            self.add(by_axes(region.ref), NUMBERS[self.place(w, region, adjoint=True) * self.lanes + lane], part)
 
     def add(self, f: Ref, number: Expression, part: bool) -> None:
         """Add a number to an element of the output.

@@ -36,6 +36,7 @@ from .weights import MEMORY
 MANTISSAS, EXPONENTS = Array("mantissas", "lanes"), Array("exponents", "lanes")  # numbered as the memory of lanes
 MARKED = Name("marked", "int")  # whether a block has numbers with exponents
 MOST_ADJOINT = Name("greatest.adjoint", "lanes")  # what adjoints of items that are not zero are below
+SHARE = Name("share", "lanes")  # what posteriors are multiplied by: zero of sentences whose log Z is no number
 _Z, _Z_EXPONENT = Name("z", "int"), Name("z.exponent", "int")
 Number = Any  # an expression, or a Pair of them
 
@@ -147,11 +148,15 @@ class Numbers:
         """The number in the cell of an adjoint; of an item that is zero, zero."""
         return self.load(cell)
 
+    def spread(self, x: Name) -> Expression:
+        """What each lane has, as a plain number."""
+        return x
+
     def put_posterior(self, cell: Expression, weight: Number, count: Number) -> None:
-        """Write the product of a weight and of a sum that lacks it, as a plain number; zero if one of them is."""
-        count = self.code.let(count)
-        nothing = self.is_zero(weight) | self.is_zero(count)
-        self.put(cell, select(nothing, like(weight, 0.0), weight * count))
+        """Write a weight times a sum that lacks it, times :data:`SHARE`, as a plain number; zero if one of them is."""
+        count, share = self.code.let(count), self.code.let(self.spread(SHARE))
+        nothing = self.is_zero(weight) | self.is_zero(count) | equal(share, like(share, 0.0))
+        self.put(cell, select(nothing, like(weight, 0.0), weight * count * share))
 
     def let(self, x: Number) -> Number:
         """A number in a new variable."""
@@ -179,7 +184,7 @@ class Numbers:
 
     def bounded(self, adjoint: Number) -> Number:
         """An adjoint. Those of what is zero can be of any size: they matter to nobody, and must not become infinite."""
-        return least(MOST_ADJOINT, adjoint)  # in this order NaN is kept
+        return least(self.spread(MOST_ADJOINT), adjoint)  # in this order NaN is kept
 
     def select(self, test: Expression, a: Number, b: Number) -> Number:
         """a where the test holds, else b."""
@@ -261,8 +266,8 @@ class PairNumbers(Numbers):
         return equal(x.m, fill(0.0))
 
     def value(self, x: Pair) -> Expression:
-        """A normal one as a plain number: zero below the range, infinite above it."""
-        bits = fill(self.range.bits)
+        """As a plain number: zero below the range, infinite above it."""
+        x, bits = self.normal(x), fill(self.range.bits)
         above = select(x.e > bits, x.m * fill(math.inf), scaled(x.m, x.e))
         return select(x.e < fill(0.0) - bits, x.m * fill(0.0), above)
 
@@ -287,8 +292,9 @@ class PairNumbers(Numbers):
         return self.select(nothing, self.zero, Pair(m, e))
 
     def put_posterior(self, cell: Expression, weight: Pair, count: Pair) -> None:
-        posterior = self.value(self.normal(self.times(weight, count)))
-        self.code.put(MEMORY, cell, select(self.is_zero(count), fill(0.0), posterior))
+        posterior = self.value(self.times(weight, count)) * SHARE
+        nothing = self.is_zero(count) | equal(SHARE, fill(0.0))
+        self.code.put(MEMORY, cell, select(nothing, fill(0.0), posterior))
 
     def let(self, x: Pair) -> Pair:
         return replace(x, m=self.code.let(x.m), e=self.code.let(x.e))

@@ -135,7 +135,9 @@ class DualNumbers(Numbers):
         """As of others; and the derivative of log Z."""
         x = self.let(x)
         self.base.put_z(x.x)
-        self.base.put_posterior(_Z + TANGENTS, self.base.let(self.base.inverse(x.x)), x.d)
+        ratio = self.base.times(self.base.let(self.base.inverse(x.x)), x.d)
+        derivative = select(self.base.is_zero(x.x), fill(0.0), self.base.value(ratio))
+        self.code.put(MEMORY, _Z + TANGENTS, derivative)
 
     def z(self) -> Dual:
         z = self.base.let(self.base.z())

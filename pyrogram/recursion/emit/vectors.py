@@ -22,12 +22,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..code.expressions import VECTOR, Array, Expression, Name, any_lane, fill, least, select, total_of, vector_of
+from ..code.expressions import VECTOR, Array, Expression, Name, any_lane, fill, select, total_of, vector_of
 from ..rules.cells import Loop
 from ..rules.language import Size, Variable
 from .grids import Factor, Grid, Target, variables_of
 from .limits import ITEM, Extremes
-from .numbers import MOST_ADJOINT, Numbers
+from .numbers import Numbers
 from .sums import Sums
 
 VECTORS = Array("memory", "vector")
@@ -57,8 +57,8 @@ class VectorNumbers(Numbers):
     def get(self, name: str) -> Name:
         return Name(f"{name}.vector", "vector")
 
-    def bounded(self, adjoint: Expression) -> Expression:
-        return least(vector_of(MOST_ADJOINT), adjoint)
+    def spread(self, x: Name) -> Expression:
+        return vector_of(x)
 
 
 @dataclass

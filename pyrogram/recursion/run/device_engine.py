@@ -67,7 +67,7 @@ class DeviceEngine:
         weights, B, device = inputs.weights, len(inputs.lengths), inputs.lengths.device
         order, values = self._batch(inputs)
         log_z = torch.empty(B, dtype=torch.float64, device=device)
-        values |= {"log_z": log_z, "with_counts": int(counts), "plain": 1}
+        values |= {"log_z": log_z, "with_counts": int(counts)}
         scales = torch.ones(B, device=device) if scale is None else scale.detach().index_select(0, order)
         values["scale"] = scales.to(torch.float64)
         outputs: dict[str, Tensor] = {}

@@ -136,10 +136,13 @@ class LanesEngine:
             for x, table in tables.items():
                 rows = (1, B) if by_sentence or len(table) != 1 else (parts, 1)
                 outputs[x] = np.zeros((*rows, *table.shape[1:]), self._lane)
-        # Nothing is multiplied without a scale, and each sentence has its own place.
-        fixed: dict[str, Any] = {"parts": parts, "with_counts": int(counts), "plain": int(scale is None)}
-        # No parameter, but it tells the strides of outputs.
-        fixed["outputs"] = by_sentence, *[(n, x.shape, x.strides) for n, x in (into or directions or {}).items()]
+        fixed: dict[str, Any] = {"parts": parts, "with_counts": int(counts)}
+        # No parameter, but it tells the strides of outputs, and whether there is a scale.
+        fixed["outputs"] = (
+            by_sentence,
+            scale is None,
+            *[(n, x.shape, x.strides) for n, x in (into or directions or {}).items()],
+        )
         values = {"log_z": np.empty(B), **{f"out.{x}": out for x, out in outputs.items()}}
         if scale is not None:
             values["scale"] = np.ascontiguousarray(scale, np.float64)

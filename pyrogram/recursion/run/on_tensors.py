@@ -336,9 +336,8 @@ def _has_gradient(inputs: TensorInputs) -> bool:
 
 
 def _factors(scale: Tensor | None) -> Numbers | None:
-    """Factors of sentences as compiled code takes them; None if all are one, for which counts go out in rows."""
-    factors = None if scale is None else scale.detach().cpu().double().numpy()
-    return None if factors is None or (factors == 1).all() else factors
+    """Factors of sentences as compiled code takes them."""
+    return None if scale is None else scale.detach().cpu().double().numpy()
 
 
 def _like_weights(inputs: TensorInputs, log_z: Any, by_table: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
