@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 BEFORE = "d1cc89d"  # the last commit with kernels of trees that were written by hand
 AVX2 = {  # both compilers make code for this processor
     "PYROGRAM_CPU": "haswell",
+    "PYROGRAM_CPU_FEATURES": "+avx,+avx2,+fma",
     "NUMBA_CPU_NAME": "haswell",
     "NUMBA_CPU_FEATURES": "+avx,+avx2,+fma,+bmi,+bmi2,+sse4.1,+sse4.2,+popcnt,+lzcnt,+f16c,+movbe",
 }

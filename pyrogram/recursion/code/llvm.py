@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from .expressions import VECTOR, Array, Call, Element, Expression, Name, Number, greatest, least, like, power_of_two
 from .expressions import Type as ValueType
-from .statements import Apart, Attempt, For, Function, If, Put, Return, Set, Statement, Transpose, While, names_read
+from .statements import Apart, Attempt, For, Function, If, Put, Return, Set, Statement, While, names_read
 
 _FLOATS = {"float64": "double", "float32": "float"}
 _SIZES = {"i64": 8, "i32": 4, "double": 8, "float": 4}  # bytes
@@ -203,50 +203,6 @@ class Body:
         self._block(s.body)
         self._go(head)
         self._label(done)
-
-    def _transpose(self, s: Transpose) -> None:
-        """8 rows of W numbers from W rows of 8, or the reverse."""
-        m, w = self.m, self.m.lanes
-        eight = f"<8 x {m.element}>"
-        start = self._value(s.start)
-        places = []
-        for x in range(w):
-            begin = self._new(f"load i64, ptr {self._place(s.starts, str(x))}, align 8")
-            places.append(self._place(s.numbers, self._new(f"add nsw i64 {begin}, {start}")))
-        first = self._value(s.first)
-        cells = [self._place(s.cells, self._new(f"add nsw i64 {first}, {t}")) for t in range(8)]
-        align = m.bits // 8
-        if s.inward:
-            kind = m.stored[s.numbers.elements]
-            rows = [self._new(f"load <8 x {kind}>, ptr {place}, align {_SIZES[kind]}") for place in places]
-            if kind != m.element:
-                rows = [self._new(f"fpext <8 x {kind}> {row} to {eight}") for row in rows]
-            if w == 16:
-                rows = [self._shuffle(eight, rows[r], rows[r + 8], range(16)) for r in range(8)]
-            for row, cell in zip(self._exchange(rows), cells, strict=True):
-                self.out.append(f"  store {m.vector} {row}, ptr {cell}, align {align}")
-            return
-        rows = self._exchange([self._new(f"load {m.vector}, ptr {cell}, align {align}") for cell in cells])
-        for x, place in enumerate(places):
-            row, half = rows[x % 8], x // 8 * 8
-            if w == 16:
-                row = self._shuffle(m.vector, row, "poison", range(half, half + 8))
-            self.out.append(f"  store {eight} {row}, ptr {place}, align {align}")
-
-    def _exchange(self, rows: list[str]) -> list[str]:
-        """Transpose 8 vectors of 8 numbers, or of two times 8, in three rounds of swaps."""
-        w, v = self.m.lanes, self.m.vector
-        for k in (1, 2, 4):
-            for r in (r for r in range(8) if not r & k):
-                a, b = rows[r], rows[r + k]
-                rows[r] = self._shuffle(v, a, b, [w + j - k if j & k else j for j in range(w)])
-                rows[r + k] = self._shuffle(v, a, b, [w + j if j & k else j + k for j in range(w)])
-        return rows
-
-    def _shuffle(self, kind: str, a: str, b: str, picks: Sequence[int]) -> str:
-        """The elements of two vectors that have these numbers."""
-        mask = ", ".join(f"i32 {x}" for x in picks)
-        return self._new(f"shufflevector {kind} {a}, {kind} {b}, <{len(picks)} x i32> <{mask}>")
 
     def _if(self, s: If) -> None:
         yes, no, done = self._labels("yes", "no", "done")

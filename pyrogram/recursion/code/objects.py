@@ -238,11 +238,15 @@ def _binding() -> Any:
 
 
 def processor() -> tuple[str, str]:
-    """The processor and its features; ``PYROGRAM_CPU`` names another one, to see what code is made for it."""
+    """The processor and its features.
+
+    ``PYROGRAM_CPU`` names another one, to see what code is made for it, and ``PYROGRAM_CPU_FEATURES`` its features:
+    ``+avx,+avx2``.
+    """
     llvm = _binding()
     name = os.environ.get("PYROGRAM_CPU")
     if name:
-        return name, ""
+        return name, os.environ.get("PYROGRAM_CPU_FEATURES", "")
     return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 

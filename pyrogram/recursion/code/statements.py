@@ -74,23 +74,6 @@ class Return:
 
 
 @dataclass
-class Transpose:
-    """Eight neighbours of every lane, into eight cells or out of them: a block of numbers is turned by a quarter.
-
-    :param cells: of lanes; those from ``first`` on.
-    :param numbers: elements; those of lane l begin at ``starts[l] + start``.
-    :param inward: into the cells.
-    """
-
-    cells: Array
-    first: Expression
-    numbers: Array
-    starts: Array
-    start: Expression
-    inward: bool
-
-
-@dataclass
 class Apart:
     """What is rarely done, in a function of its own: the code around it keeps the registers.
 
@@ -109,7 +92,7 @@ class Attempt:
     other: list[Statement]
 
 
-Statement = Set | Put | For | While | If | Return | Transpose | Apart | Attempt
+Statement = Set | Put | For | While | If | Return | Apart | Attempt
 
 
 def names_read(body: Sequence[Statement]) -> set[str]:
@@ -161,10 +144,6 @@ class Code:
         """Add to an element of an array."""
         index = self.let(index, "at") if isinstance(index, Call) else value(index)
         self.put(array, index, array[index] + expression)
-
-    def turn(self, cells: Array, first: Any, numbers: Array, starts: Array, start: Any, inward: bool) -> None:
-        """See :class:`Transpose`."""
-        self.body.append(Transpose(cells, value(first), numbers, starts, value(start), inward))
 
     def add_atomically(self, array: Array, index: Any, expression: Any) -> None:
         """Add to an element of an array to which other threads add at the same time."""

@@ -61,10 +61,7 @@ class CollapsedSweep(Sweeps):
             self.clear(OUT, SENTENCE, NUMBERS_END)
             if self.listed:
                 self.clear(*self.layout.posteriors, Name("elements.end", "int"))
-        for family in self.elements.counted_families:
-            with self.elements.rows(family, inward=False), self.elements.each_lane() as x:
-                for w, region in self.elements.all_regions(family):
-                    self.elements.drain(w, region, x, part=False)
+        self.elements.drain(part=False)
 
     def _collect(self) -> None:
         """Counts of entries, from those of elements that are listed."""

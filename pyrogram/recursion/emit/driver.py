@@ -7,7 +7,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 
 from ..code.expressions import (
     Array,
@@ -29,7 +29,7 @@ from ..code.expressions import (
 )
 from ..code.statements import Code, Function
 from ..rules.recursions import Recursion
-from .elements import STARTS, Elements
+from .elements import Elements
 from .exponentials import Exponentials
 from .gauge import Growth
 from .inside import Inside
@@ -61,7 +61,7 @@ class Blocks:
     areas = 1
     """How often there is a place for every cell."""
     memory: Sequence[Array] = [MEMORY, MANTISSAS, EXPONENTS]
-    through: Sequence[Array | Name] = [*SENTENCES, STARTS]
+    through: Sequence[Array | Name] = SENTENCES
     elements_type: type[Elements] = Elements
 
     def __init__(
@@ -172,37 +172,27 @@ class Blocks:
         self._begin()
         with blocks(code, self.lanes) as begin:
             here = code.set("here", least(self.lanes, Name("count", "int") - begin))
-            code.set("n", Array("lengths", "int")[order[begin]])
-            shortest = code.set("shortest", Array("lengths", "int")[order[begin + here - 1]])
-            self.look_at_lengths(here, shortest)
+            n = code.set("n", Array("lengths", "int")[order[begin]])
+            last = Array("lengths", "int")[order[begin + here - 1]]
+            code.set("ragged", select((here < self.lanes) | (last < n), 1, 0))
             yield
-
-    def look_at_lengths(self, here: Expression, shortest: Expression) -> None:
-        """Whether a block is even: it has a sentence for every lane, and all of them have one length.
-
-        :param here: how many sentences there are.
-        """
-        self.code.set("even", select((here < self.lanes) | (shortest < Name("n", "int")), 0, 1))
 
     def feed(self, nothing: float) -> None:
         """The weights of a block into lanes; ``nothing`` for those beyond the end of a sentence."""
         code, n, elements = self.code, Name("n", "int"), self.elements
         with code.loop("x", 0, n + 1) as x:
             code.put(MEMORY, Name("ends", "int") + x, fill(0.0))
-        with code.when(equal(Name("even", "int"), 0)):
-            for w, regions in elements.regions.items():
-                for region in regions:
-                    with elements.loops(region, n):
-                        code.put(MEMORY, elements.place(w, region), fill(nothing))
+        with code.when(Name("ragged", "int") > 0):
+            for w, region in elements.all_regions():
+                with elements.loops(region, n):
+                    code.put(MEMORY, elements.place(w, region), fill(nothing))
         with elements.each_lane() as x:
             end = Name("ends", "int") + Name("at.n", "int")
             code.put(NUMBERS, end * self.lanes + x, 1.0)
-        for family in elements.families:
-            with elements.rows(family, inward=True), elements.each_lane() as x:
-                for w, region in elements.all_regions(family):
-                    with elements.loops(region, None):
-                        place = elements.place(w, region) * self.lanes + x
-                        code.put(NUMBERS, place, elements.layout.value(by_axes(region.ref)))
+        for w, region in elements.all_regions():
+            with elements.in_lanes(region) as x:
+                place = elements.place(w, region) * self.lanes + x
+                code.put(NUMBERS, place, elements.layout.value(by_axes(region.ref)))
 
     def feed_reals(self) -> None:
         """Weights of a block, as numbers, and how large items may be beside them."""
@@ -322,16 +312,8 @@ class LogCounts(Blocks):
         return [*layout.parameters(), *self.through, *_OWN, *self.memory, *outputs]
 
     def _drain(self) -> None:
-        elements = self.elements
-        begun = set[str]()
-        for family in sorted(elements.counted_families, key=lambda family: -family[0].num_axes):
-            # Rows take the place of what is there: those of the widest family of a table, to which others are added.
-            rows = nullcontext() if family[0].table in begun else elements.rows(family, inward=False)
-            begun.add(family[0].table)
-            with rows, elements.each_lane() as x:
-                for w, region in elements.all_regions(family):
-                    elements.drain(w, region, x, part=True)
-        for w in filter(elements.tables.is_counted, elements.tables.numbers):
+        self.elements.drain(part=True)
+        for w in filter(self.elements.tables.is_counted, self.elements.tables.numbers):
             self._drain_numbers(w)
 
     def _drain_numbers(self, w: WeightCells) -> None:
@@ -339,12 +321,8 @@ class LogCounts(Blocks):
         code, elements, sums = self.code, self.elements, self.elements.tables.sums
         ref = elements.tables.plain(w)
         count = elements.tables.weight(ref, posterior=True)
-        with (
-            code.when(Name(f"out.{w.table}.b", "int") > 0),
-            elements.rows([w], inward=False),
-            elements.each_lane() as x,
-            sums.loops((), count.variables),
-        ):
+        is_of_each = code.when(Name(f"out.{w.table}.b", "int") > 0)
+        with is_of_each, elements.each_lane() as x, sums.loops((), count.variables):
             elements.add(ref, NUMBERS[count.index({}) * self.lanes + x], part=True)
         with code.otherwise():
             code.set("b", 0)

@@ -9,27 +9,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..code.expressions import (
-    VECTOR,
     Expression,
     Name,
     exponent_of,
     fill,
     fma,
     greatest,
-    lane,
     least,
     like,
     power_of_two,
     rounded,
     select,
-    total_of,
 )
 from ..code.statements import Code
 from .elements import Elements
 from .limits import Extremes
 from .numbers import EXPONENTS, MANTISSAS, MARKED, Range, any_of
 from .powers import Powers
-from .regions import by_axes
 from .weights import MEMORY, WeightCells
 
 
@@ -58,29 +54,10 @@ class Exponentials:
         if logs:
             self._each(self._raise)
         else:
-            self._see_all()
+            self._each(self._see)
             low, high = map(fill, self.range.of_weights)
             with self.elements.code.when(any_of((self.extremes.least < low) | (self.extremes.greatest > high))):
                 self._each(self._take_apart)
-
-    def _see_all(self) -> None:
-        """All weights, which are plain numbers; eight at a time, where a symbol of theirs can be in vectors."""
-        code, plain = self.elements.code, self.elements.tables.sums
-        of_vectors = Extremes(f"{self.extremes.kind}.vector", "vector")
-        of_vectors.begin(code)
-        for w, regions in self.elements.regions.items():
-            with self.powers.sum_of(w):
-                for region in regions:
-                    grid = self.elements.tables.weight(by_axes(region.ref))
-                    sums = plain.suited(grid)
-                    with self.elements.loops(region, Name("n", "int"), sums.step):
-                        x = code.let(sums.value(grid, {}))
-                        (self.extremes if sums is plain else of_vectors).include(code, x)
-                        self.powers.see(w, x if sums is plain else fill(total_of(x)))
-        if self.elements.tables.is_alone:
-            for number in range(VECTOR):
-                self.extremes.include(code, fill(lane(of_vectors.least, number)))
-                self.extremes.include(code, fill(lane(of_vectors.greatest, number)))
 
     def _each(self, work: Callable[[WeightCells, Name], None]) -> None:
         """Do something for every weight of the block."""
@@ -90,8 +67,9 @@ class Exponentials:
                     with self.elements.loops(region, Name("n", "int")):
                         work(w, self.elements.code.let(self.elements.place(w, region)))
 
-    def _see(self, w: WeightCells, x: Expression) -> None:
+    def _see(self, w: WeightCells, place: Name) -> None:
         """A plain number."""
+        x = self.elements.code.let(MEMORY[place])
         self.extremes.include(self.elements.code, x)
         self.powers.see(w, x)
 
@@ -104,7 +82,7 @@ class Exponentials:
         plain = number * power_of_two(least(greatest(k, fill(0.0) - bits), bits))
         plain = code.let(select(k < fill(0.0) - bits, fill(0.0), plain))
         code.put(MEMORY, place, plain)
-        self._see(w, plain)
+        self._see(w, place)
         low, high = (fill(math.log2(y)) for y in self.range.of_weights)
         rare = code.when(any_of((k > high) | ((k < low) & (x > fill(-math.inf)))))
         with rare, code.apart(MARKED.name):

@@ -21,9 +21,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
 
-from ..code.expressions import Array, Element, Elements, Expression, Name, equal, value, within
+from ..code.expressions import Array, Element, Elements, Expression, Name, value, within
 from ..code.statements import Code
 from ..rules.cells import Cells
 from ..rules.domains import last_read
@@ -67,8 +66,6 @@ class Layout:
 
     cells: Cells
     given: frozenset[str] = frozenset()
-    in_strides: ClassVar[bool] = True
-    """Whether every axis of a table has a stride."""
 
     @cached_property
     def weights(self) -> list[WeightTable]:
@@ -176,27 +173,9 @@ class Layout:
         """A weight."""
         return self.weight(ref)
 
-    def follow(self, ref: Ref, outward: bool) -> Expression:
-        """Whether elements of a table along its last axis follow one another, and each sentence has its own.
-
-        :param outward: of the table of posteriors.
-        """
-        name = f"{'out' if outward else 'weight'}.{ref.table}"
-        neighbours = equal(Name(f"{name}.{len(ref.positions) + len(ref.symbols) - 1}", "int"), 1)
-        # Where sentences share a table, their posteriors are added.
-        return neighbours & (Name(f"{name}.b", "int") > 0) if outward else neighbours
-
-    def start(self, ref: Ref, outward: bool) -> Expression:
-        """Where the table of the sentence ``b`` begins."""
-        return self.row(ref.table) * Name(f"{'out' if outward else 'weight'}.{ref.table}.b", "int")
-
     def row(self, table: str) -> Expression:
         """Which row of a table the sentence ``b`` has."""
         return Name("b", "int")
-
-    def begin(self, code: Code, ref: Ref) -> None:
-        """Set variables such that the table at hand begins at 0."""
-        code.set("b", 0)
 
     def is_counted(self, table: str) -> bool:
         """Whether posteriors of the weights of a table are wanted."""

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
 
 from ..code.expressions import Array, Element, Expression, Name, value, within
 from ..code.statements import Code
@@ -32,7 +31,6 @@ class SentenceLayout(Layout):
     """
 
     listed: bool = False
-    in_strides: ClassVar[bool] = False
 
     def parameters(self) -> list[Array | Name]:
         parameters = [p for p in super().parameters() if not p.name.startswith("weight.") or self._is_given(p.name)]
@@ -98,22 +96,6 @@ class SentenceLayout(Layout):
     def value(self, ref: Ref) -> Expression:
         """The weight of an event, or one that is given."""
         return super().weight(ref) if ref.table in self.given else self.weight(ref)
-
-    def follow(self, ref: Ref, outward: bool) -> Expression:
-        return super().follow(ref, outward) if ref.table in self.given else value(True)
-
-    def start(self, ref: Ref, outward: bool) -> Expression:
-        if ref.table in self.given:
-            return super().start(ref, outward)
-        return (self.posteriors[1] if outward else FIRST) + Name(f"part.{ref.table}", "int")
-
-    def begin(self, code: Code, ref: Ref) -> None:
-        super().begin(code, ref)
-        if ref.table in self.given:
-            code.set(f"row.of.{ref.table}", 0)
-        else:
-            for name in (SENTENCE.name, FIRST.name, f"part.{ref.table}"):
-                code.set(name, 0)
 
     def axis_values(self, ref: Ref) -> list[Expression]:
         indices = super().axis_values(ref)

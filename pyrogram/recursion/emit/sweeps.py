@@ -28,7 +28,6 @@ from ..code.expressions import (
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
 from .driver import Blocks
-from .elements import STARTS
 from .logarithms import gather
 from .logs import LOG_Z
 from .replacements import ALPHA, COUNTS
@@ -56,7 +55,6 @@ SWEEP: list[Array | Name] = [
     *list_parameters("owners"),
     *list_parameters("rows"),
     LOG_Z,
-    STARTS,
 ]
 """Parameters of all sweeps."""
 LISTED: list[Array | Name] = [WEIGHTS, TILTS, *list_parameters("elements")]
@@ -99,13 +97,10 @@ class Sweeps(Blocks):
         begin = code.set("begin.of", low)
         with code.loop_while(begin < high):
             here = code.set("here", least(self.lanes, high - begin))
+            code.set("ragged", int(self.lanes > 1))
             n = code.set("n", 0)
-            shortest = code.set("shortest", 2**62)
             with code.loop("lane", 0, here) as x:
-                length = code.let(Array("lengths", "int")[order[begin + x]])
-                code.set("n", greatest(n, length))
-                code.set("shortest", least(shortest, length))
-            self.look_at_lengths(here, shortest)
+                code.set("n", greatest(n, Array("lengths", "int")[order[begin + x]]))
             yield begin
             code.set("begin.of", begin + self.lanes)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from ..code.expressions import Array, Expression, Name, value
-from ..code.registers import tile_of_sums
+from ..code.objects import processor
 from ..code.statements import Code
 from ..rules.cells import CellClass, Cells, Inner, Term
 from ..rules.language import Constant, Entry, Position, Ref, Size, Symbol, Variable
@@ -24,7 +24,7 @@ from .layout import Layout
 from .numbers import LogNumbers, Numbers
 from .sums import Sums
 from .vectors import VectorSums
-from .weights import GAUGE, NUMBERS, PITCH, TURNED, WeightCells, axes, scratch_of, weight_cells
+from .weights import GAUGE, NUMBERS, PITCH, WeightCells, axes, scratch_of, weight_cells
 
 RESULTS = ("z", "z.exponent", "gauge")
 
@@ -69,16 +69,6 @@ class Tables:
         domain = self.cells.domains[table]
         return min(self.cells.arity[table], 1 if domain.least == domain.greatest else 2)
 
-    def turns(self, w: WeightCells) -> tuple[int, int]:
-        """How many elements of a table of weights are at its last position, and which of them are a table of cells."""
-        sizes = self.cells.recursion.tables[w.table].sizes
-        count, turn = 1, 0
-        for x, size in zip(w.indices[len(w.indices) - len(sizes) :], sizes, strict=True):
-            if not isinstance(x, int) or not isinstance(size, int):  # of a row
-                return 1, 0
-            count, turn = count * size, turn * size + x
-        return count, turn
-
     def is_plain(self, w: WeightCells) -> bool:
         """Whether no position, and no word, is an index of a weight."""
         return self.cells.arity[w.table] == 0 and None not in w.indices
@@ -122,8 +112,6 @@ class Tables:
         for name in ("ends", *scratch):
             code.set(name, total)
             total = code.set("total", total + PITCH)
-        code.set(TURNED.name, total)
-        total = code.set("total", total + PITCH * max((self.turns(w)[0] for w in self.in_lanes), default=0))
         for name in RESULTS:
             code.set(name, total)
             total = total + 1
@@ -147,8 +135,13 @@ class Tables:
         return self.lanes == 1
 
     def tile(self) -> tuple[int, int]:
-        """Rows and columns of sums that are formed at once."""
-        return tile_of_sums()
+        """Rows and columns of sums that are formed at once.
+
+        All of their vectors of 64 bytes, and a row and a column of what is multiplied, should stay in registers: of 32
+        with AVX-512; of 16 of half the size with AVX, which can read one factor from memory while it multiplies.
+        """
+        features = processor()[1].split(",")
+        return (4, 4) if "+avx512f" in features else (4, 2) if "+avx" in features else (2, 2)
 
     def block(self, sizes: Sequence[Size]) -> Expression:
         """The number of cells for all symbols of some axes."""

@@ -200,12 +200,10 @@ class Tangents(LogCounts):
 
     def feed_reals(self) -> None:
         super().feed_reals()
-        elements, code = self.elements, self.code
-        with elements.each_lane() as lane:
-            for w, region in elements.all_regions(elements.regions):
-                with elements.loops(region, None):
-                    place = (elements.place(w, region) + TANGENTS * 2) * self.lanes + lane
-                    code.put(NUMBERS, place, self._direction(by_axes(region.ref)))
+        for w, region in self.elements.all_regions():
+            with self.elements.in_lanes(region) as lane:
+                place = (self.elements.place(w, region) + TANGENTS * 2) * self.lanes + lane
+                self.code.put(NUMBERS, place, self._direction(by_axes(region.ref)))
 
     def _direction(self, f: Ref) -> Expression:
         return self.elements.layout.weight(f, f"direction.{f.table}")

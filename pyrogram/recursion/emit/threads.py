@@ -14,7 +14,7 @@ Sentences whose numbers leave the range of floats are left to the complete kerne
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import ClassVar
 
@@ -36,7 +36,6 @@ from .logarithms import log_of_lanes
 from .logs import LOG_Z
 from .numbers import MARKED
 from .tables import Tables
-from .weights import WeightCells
 
 NUMBERS = Array("numbers", "element")
 _COUNT, _AGAIN = Name("count", "int"), Name("again", "int")
@@ -69,11 +68,6 @@ class ByThread(Elements):
 
     tables_type: ClassVar[type[Tables]] = ThreadTables
 
-    @contextmanager
-    def rows(self, family: Sequence[WeightCells], inward: bool) -> Iterator[None]:
-        """Nothing is turned: numbers of sentences lie side by side already."""
-        yield
-
     def add(self, f: Ref, number: Expression, part: bool) -> None:
         target, code = self.layout.weight(f, f"out.{f.table}"), self.code
         with code.when(equal(Name(f"out.{f.table}.b", "int"), 0)):  # sentences share it
@@ -103,7 +97,7 @@ class Threads(Blocks):
         self._begin()
         begin = code.set("begin.of", THREAD)
         code.set("here", 1)
-        code.set("even", 1)  # no longer sentence is beside one
+        code.set("ragged", 0)
         with code.loop_while(begin < _COUNT):
             b = code.set("b", Array("order", "int")[begin])
             code.set("n", Array("lengths", "int")[b])

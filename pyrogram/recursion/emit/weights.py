@@ -17,7 +17,6 @@ from ..rules.language import Constant, Position, Ref, Symbol, Word
 MEMORY = Array("memory", "lanes")
 NUMBERS = Array("memory", "element")  # the memory of lanes, number by number
 PITCH = Name("pitch", "int")
-TURNED = Name("turned", "int")  # cells of a row of a table of weights
 GAUGE = "power of a word"  # a weight that no page gives, see :mod:`.gauge`
 
 Index = int | Literal["all"] | None

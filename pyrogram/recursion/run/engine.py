@@ -62,7 +62,7 @@ class Prepared(NamedTuple):
 DESCENTS = ("draw", "best")
 MEMORY = ("memory", "mantissas", "exponents")  # arrays of cells; pages of zeros that nobody writes into take no memory
 # What every call gives anew, besides the arrays of sentences and the function's own parameters.
-_LATER = (*MEMORY, "starts", "order", "turns", "agenda", "rows_by_symbol")
+_LATER = (*MEMORY, "order", "turns", "agenda", "rows_by_symbol")
 
 
 @dataclass(eq=False)
@@ -298,7 +298,7 @@ class LanesEngine:
             return kept
         # Weights that only empty sums are multiplied by stay zero, each in its own place.
         memory = {name: lines_of(prepared.size, self._lane, self.width) for name in MEMORY}
-        call = prepared.call.given({**memory, "starts": np.zeros(self.width, np.int64)})
+        call = prepared.call.given(memory)
         room = KEPT // (self.width * self._lane.itemsize)
         if prepared.size + sum(other.size for other in calls) > room:
             calls.clear()

@@ -203,7 +203,7 @@ class SweepEngine:
         kept = self._kept.get((name, lanes))
         if kept is not None and kept["pitch"] >= pitch and kept["room"] >= room:
             return kept
-        memory = {"pitch": pitch, "room": room, "starts": np.zeros(lanes, np.int64)}
+        memory: dict[str, Any] = {"pitch": pitch, "room": room}
         size = self._function(name, lanes)("size", {**values, **memory})
         memory |= {array: lines_of(room, _DOUBLE, lanes) for array in ("numbers", "weights", "drained")}
         memory["events"] = lines_of(room, np.dtype(np.int32), lanes)
