@@ -16,7 +16,7 @@ from torch import Tensor
 from pyrogram.distributions.gaussian import Gaussian
 from pyrogram.distributions.partition import PartitionStructure
 from pyrogram.grammar import SentenceMultinomials, Weights
-from pyrogram.infer.model.expected_counts import check_derivable, site_counts
+from pyrogram.infer.model.expected_counts import site_counts
 from pyrogram.infer.model.structure import ModelError, SentenceSite, TracedModel, WeightSource
 
 from .empirical_bayes import MStepPlan, write
@@ -212,7 +212,7 @@ class LogisticNormalPosterior:
                 log_weights[block] = table.to(self._like[name].device)
             chosen = None if len(active) == len(bound) else torch.from_numpy(active).to(rows.words.device)
             value, counts = rows.expected_counts(log_weights, chosen, counts)
-            check_derivable(site, value)
+            site.check_derivable(value)
             log_z[active] = value.to("cpu", torch.float64)[active]
             now = log_z.numpy()[active] + sum(self.posteriors[k].negative_kl(active)[active] for k in keys)
             gained = now - bound[active] > self.tolerance

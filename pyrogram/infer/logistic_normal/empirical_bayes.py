@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.distributions import transform_to
 
 from pyrogram.distributions.gaussian import Gaussian
-from pyrogram.infer.model.priors import expected_log_dirichlet, maximise
+from pyrogram.infer.model.points import expected_log_dirichlet, maximise
 from pyrogram.infer.model.sites import depends_on
 from pyrogram.infer.model.structure import Hyperparameter, TracedModel
 

@@ -22,7 +22,6 @@ from pyrogram.grammar import Weights
 from pyrogram.infer.model.sites import ObsMaskRefused
 from pyrogram.infer.model.start import carried, start_weights
 from pyrogram.infer.model.structure import ModelError, Problem, TracedModel, WeightSource
-from pyrogram.infer.running.arguments import same_arguments
 from pyrogram.infer.running.reduce import of_first, together
 from pyrogram.infer.running.run import Resumable, with_history
 from pyrogram.infer.running.state import Info, copied, flatten, unflatten
@@ -410,3 +409,12 @@ class GrammarLoop(Resumable, Generic[P, S]):
     def _kind(self) -> str:
         """The algorithm, as far as states of others are none of it."""
         return type(self).__name__
+
+
+def same_arguments(a: Any, b: Any) -> bool:
+    """Whether two sets of arguments are the very same objects, or equal plain values."""
+    if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
+        return len(a) == len(b) and all(same_arguments(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(same_arguments(a[k], b[k]) for k in a)
+    return a is b or (isinstance(a, (int, float, str, bool)) and isinstance(b, (int, float, str, bool)) and a == b)

@@ -22,10 +22,9 @@ from pyrogram.infer.model.collapsed import (
     make_corpus_counts,
     posterior_mean,
 )
-from pyrogram.infer.model.expected_counts import check_derivable, most_likely
 from pyrogram.infer.model.points import Terms
 from pyrogram.infer.model.sources import ELSEWHERE
-from pyrogram.infer.model.structure import ModelError, WeightSource
+from pyrogram.infer.model.structure import ModelError, WeightSource, most_likely
 from pyrogram.infer.running.state import Info, at_state, ragged
 
 from .base import GrammarLoop
@@ -178,7 +177,7 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
         for site in problem.traced.sentences:
             weights = {b: start[s].to(torch.float64) for b, s in site.source_of_block.items()}
             log_z, entropies, sentence_counts[site.name] = problem.updates[site.name].expected_counts(weights)
-            check_derivable(site, log_z)
+            site.check_derivable(log_z)
             entropy += entropies.sum(dtype=torch.float64).cpu()
         counts = problem.summed(sentence_counts)
         if computed:  # values that fit these weights
@@ -194,7 +193,8 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
         )
 
     def _update(self, problem: _Problem, state: CollapsedState) -> tuple[CollapsedState, Info]:
-        traced, generator = problem.traced, at_state(state.generator)
+        traced = problem.traced
+        generator = at_state(state.generator) if self.order == "shuffled" else None
         terms, weights = self._point(problem, state)
         joint = log_collapsed_joint(traced, state.counts, terms.alpha, weights)
         objective = float(state.entropy) + float(joint) + float(terms.density + terms.log_jacobian)
@@ -205,12 +205,12 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
         sentence_counts: dict[str, SentenceCounts] = {}
         entropy = torch.zeros((), dtype=torch.float64)
         for site in traced.sentences:
-            order = problem.order(site, self.order, generator)
+            order = problem.order(site, generator)
             shared = make_corpus_counts(site, counts, terms.alpha, weights)
             entropies, sentence_counts[site.name] = problem.updates[site.name].collapsed_vb(
                 shared, state.sentence_counts[site.name], order, self.batch_size
             )
-            check_derivable(site, entropies)
+            site.check_derivable(entropies)
             entropy += entropies.sum(dtype=torch.float64).cpu()
         new_weights = most_likely(traced, counts, state.weights)
         prior = problem.multinomials(counts)
@@ -221,7 +221,7 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
             parameters=parameters,
             entropy=entropy,
             sweep=state.sweep + 1,
-            generator=generator.get_state(),
+            generator=state.generator if generator is None else generator.get_state(),
             sentence_counts=sentence_counts,
         )
         return new, Info(objective)

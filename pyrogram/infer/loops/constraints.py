@@ -23,7 +23,6 @@ from torch import Tensor
 
 from pyrogram.bias import Bias
 from pyrogram.grammar import Block, Grammar, Weights
-from pyrogram.infer.model.expected_counts import check_derivable
 from pyrogram.infer.model.structure import SentenceSite
 from pyrogram.infer.model.tied import TiedGrammar
 
@@ -121,7 +120,7 @@ def tilted_counts(
     grammar, events = of_model(site, log_weights)
     tilted = {name: w + nats[name].to(w) if name in nats else w for name, w in events.items()}
     log_z, counts = grammar.expected_counts(tilted, site.sentences)
-    check_derivable(site, log_z)
+    site.check_derivable(log_z)
     return log_z, site.grammar.sums(counts) if isinstance(site.grammar, TiedGrammar) else counts, counts
 
 

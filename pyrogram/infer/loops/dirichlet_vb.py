@@ -15,10 +15,8 @@ from torch import Tensor
 
 from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Weights
-from pyrogram.infer.model.expected_counts import most_likely
-from pyrogram.infer.model.points import PointProblem, Prior
-from pyrogram.infer.model.priors import expected_log_dirichlet
-from pyrogram.infer.model.structure import TracedModel
+from pyrogram.infer.model.points import PointProblem, Prior, expected_log_dirichlet
+from pyrogram.infer.model.structure import TracedModel, most_likely
 from pyrogram.infer.running.state import Info, ragged
 
 from .dirichlet_factors import DirichletFactors

@@ -16,7 +16,6 @@ from torch import Tensor
 from pyrogram.grammar import Weights
 from pyrogram.infer.model.expected_counts import (
     SiteCounts,
-    check_derivable,
     expected_counts,
     site_counts,
     summed_counts,
@@ -253,7 +252,7 @@ def best_counts(site: SentenceSite, log_weights: Mapping[str, Tensor]) -> tuple[
     derivation = site.grammar.derivation(None, site.sentences, log_weights=by_block)
     with torch.no_grad():
         log_z: Tensor = derivation.log_partition
-        check_derivable(site, log_z)
+        site.check_derivable(log_z)
         best: Tensor = derivation.argmax()
         score: Tensor = log_z + derivation.log_prob(best)
         counts = site.grammar.collapsed_updates(site.sentences).counts(best)

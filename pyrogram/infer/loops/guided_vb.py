@@ -27,8 +27,7 @@ from torch import Tensor
 
 from pyrogram.distributions import Sentence
 from pyrogram.grammar import Block, Weights
-from pyrogram.infer.model.points import line
-from pyrogram.infer.model.priors import expected_log_dirichlet
+from pyrogram.infer.model.points import expected_log_dirichlet, line
 from pyrogram.infer.model.reading import computed_blocks
 from pyrogram.infer.model.selection import leaves_of
 from pyrogram.infer.model.sites import base_distribution, concentration_of, is_learnt, leaf_of

@@ -18,9 +18,8 @@ from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Weights
 from pyrogram.infer.logistic_normal.factors import LogisticNormalFactors
 from pyrogram.infer.logistic_normal.priors import Priors
-from pyrogram.infer.model.expected_counts import most_likely
 from pyrogram.infer.model.reading import log_density
-from pyrogram.infer.model.structure import ModelError, Problem, TracedModel
+from pyrogram.infer.model.structure import ModelError, Problem, TracedModel, most_likely
 from pyrogram.infer.running.state import Info
 from pyrogram.random_state import random_state_kept
 

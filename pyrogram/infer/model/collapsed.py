@@ -18,8 +18,7 @@ from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
 from pyrogram.grammar import Block, Weights
 
 from .indicators import summed_out
-from .points import PointProblem, Prior
-from .priors import log_gamma
+from .points import PointProblem, Prior, log_gamma
 from .reading import read
 from .structure import ModelError, SentenceSite, TracedModel, WeightSource
 
@@ -154,10 +153,10 @@ class CollapsedProblem(PointProblem):
                 total[source] = total[source] + c if source in total else c.clone()
         return total
 
-    def order(self, site: SentenceSite, kind: str, generator: torch.Generator) -> Tensor:
-        """A permutation of the sentences of a site: ``"fixed"``, or ``"shuffled"``."""
+    def order(self, site: SentenceSite, generator: torch.Generator | None) -> Tensor:
+        """A permutation of the sentences of a site: shuffled, or without a generator a fixed one."""
         order = self.orders[site.name]
-        return order.fixed if kind == "fixed" else order.shuffled(generator)
+        return order.fixed if generator is None else order.shuffled(generator)
 
     def fixed(self, weights: Mapping[str, Tensor]) -> Weights:
         """Of weights by source, those without a prior, which are not integrated out, nor computed."""

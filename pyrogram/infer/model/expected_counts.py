@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Expected counts of events, the E-step of every loop; and the M-step of weights that are parameters."""
+"""Expected counts of events, the E-step of every loop."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def site_counts(site: SentenceSite, log_weights: Mapping[str, Tensor]) -> tuple[
         log_z, counts = _counts_of_each(site, by_block)
     else:
         log_z, counts = site.grammar.expected_counts(by_block, site.sentences)
-    check_derivable(site, log_z)
+    site.check_derivable(log_z)
     return log_z, counts
 
 
@@ -80,45 +80,3 @@ def summed_counts(reduce: Reduce | None, work: Callable[[], tuple[float, Weights
 
     sums = summed(reduce, named)
     return float(sums.pop("")), {name[1:]: c for name, c in sums.items()}
-
-
-def most_likely(traced: TracedModel, counts: Mapping[str, Tensor], old: Mapping[str, Tensor]) -> Weights:
-    """The M-step of weights that are ``pyro.param`` sites: normalised counts, or as before where there are none.
-
-    :param old: the weights by source, of those alone that have no prior; constants stay.
-    """
-    weights = {}
-    for name, w in old.items():
-        if traced.weight_sources[name].is_constant:
-            weights[name] = w
-            continue
-        block, f = traced.weight_sources[name].block, counts[name]
-        weights[name] = torch.where(block.totals(f) >= torch.finfo(f.dtype).tiny, block.normalize(f).to(w), w)
-    return weights
-
-
-def check_derivable(site: SentenceSite, log_z: Tensor) -> None:
-    """Raise a ValueError that names the first sentence without a derivation."""
-    impossible = (log_z == -torch.inf).nonzero()
-    if len(impossible):
-        first = int(impossible[0])
-        number = site.number(first)
-        others = ", and with a bias that does not forbid all derivations" if site.grammar.bias.events else ""
-        if site.sentences.known and not _agrees(site, first):
-            raise ValueError(
-                f"sentence {number} of site {site.name!r} has evidence that no derivation agrees with, such as two "
-                "roots, a cycle of heads, or brackets that cross; correct what is known of it, or say that it is "
-                "unknown"
-            )
-        raise ValueError(
-            f"sentence {number} of site {site.name!r} has probability zero under the current weights; "
-            f"start from weights without zeros{others}"
-        )
-
-
-def _agrees(site: SentenceSite, sentence: int) -> bool:
-    """Whether some derivation agrees with what is known of a sentence, if any is one at all; weights are no matter."""
-    blocks, alone = site.grammar.blocks.items(), site.sentences[sentence : sentence + 1]
-    zeros = {n: torch.zeros(block.shape, dtype=torch.float64, device=alone.words.device) for n, block in blocks}
-    agrees, derivable = (site.grammar.log_partition(zeros, x) > -torch.inf for x in (alone, alone.words))
-    return bool(agrees) or not bool(derivable)

@@ -74,6 +74,31 @@ class SentenceSite:
         by_block = {block: by_source[source].clone() for block, source in self.source_of_block.items()}
         return self.grammar.events(by_block) if isinstance(self.grammar, TiedGrammar) else by_block
 
+    def check_derivable(self, log_z: Tensor) -> None:
+        """Raise a ValueError that names the first sentence without a derivation."""
+        impossible = (log_z == -torch.inf).nonzero()
+        if len(impossible):
+            first = int(impossible[0])
+            number = self.number(first)
+            others = ", and with a bias that does not forbid all derivations" if self.grammar.bias.events else ""
+            if self.sentences.known and not self._agrees(first):
+                raise ValueError(
+                    f"sentence {number} of site {self.name!r} has evidence that no derivation agrees with, such as two "
+                    "roots, a cycle of heads, or brackets that cross; correct what is known of it, or say that it is "
+                    "unknown"
+                )
+            raise ValueError(
+                f"sentence {number} of site {self.name!r} has probability zero under the current weights; "
+                f"start from weights without zeros{others}"
+            )
+
+    def _agrees(self, sentence: int) -> bool:
+        """Whether some derivation agrees with what is known of a sentence, if it has any, whatever the weights are."""
+        blocks, alone = self.grammar.blocks.items(), self.sentences[sentence : sentence + 1]
+        zeros = {n: torch.zeros(block.shape, dtype=torch.float64, device=alone.words.device) for n, block in blocks}
+        agrees, derivable = (self.grammar.log_partition(zeros, x) > -torch.inf for x in (alone, alone.words))
+        return bool(agrees) or not bool(derivable)
+
 
 @dataclass(frozen=True)
 class WeightSource:
@@ -254,3 +279,18 @@ class Problem:
 
     traced: TracedModel
     model: Callable[[], Any]
+
+
+def most_likely(traced: TracedModel, counts: Mapping[str, Tensor], old: Mapping[str, Tensor]) -> Weights:
+    """The M-step of weights that are ``pyro.param`` sites: normalised counts, or as before where there are none.
+
+    :param old: the weights by source, of those alone that have no prior; constants stay.
+    """
+    weights = {}
+    for name, w in old.items():
+        if traced.weight_sources[name].is_constant:
+            weights[name] = w
+            continue
+        block, f = traced.weight_sources[name].block, counts[name]
+        weights[name] = torch.where(block.totals(f) >= torch.finfo(f.dtype).tiny, block.normalize(f).to(w), w)
+    return weights

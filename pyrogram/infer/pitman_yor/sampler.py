@@ -23,9 +23,9 @@ from typing_extensions import Self
 from pyrogram.charts.pitman_yor.restaurants import Restaurants
 from pyrogram.distributions.hierarchical_pitman_yor import Density, HierarchicalPitmanYor
 from pyrogram.grammar import Weights
+from pyrogram.infer.loops.base import same_arguments
 from pyrogram.infer.model.sites import base_distribution, depends_on, distribution_name
 from pyrogram.infer.model.structure import ModelError
-from pyrogram.infer.running.arguments import same_arguments
 from pyrogram.infer.running.run import Resumable, with_history
 from pyrogram.infer.running.state import at_state, copied
 from pyrogram.infer.samplers.chain import generator_of, same_tensors

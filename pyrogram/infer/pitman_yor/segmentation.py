@@ -30,9 +30,9 @@ from pyrogram.charts.pitman_yor.seats import DONE, EXACT
 from pyrogram.charts.pitman_yor.substrings import log_lengths, substrings
 from pyrogram.grammar import Weights
 from pyrogram.grammars.word_segmentation import SegmentedUtterances
+from pyrogram.infer.loops.base import same_arguments
 from pyrogram.infer.model.sites import base_distribution, distribution_name
 from pyrogram.infer.model.structure import ModelError
-from pyrogram.infer.running.arguments import same_arguments
 from pyrogram.infer.running.run import Resumable, with_history
 from pyrogram.infer.running.state import at_state, copied
 from pyrogram.infer.samplers.chain import averages_restart, generator_of, same_tensors

@@ -19,7 +19,6 @@ from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Weights
 from pyrogram.infer.loops.base import GrammarLoop
 from pyrogram.infer.model.collapsed import posterior_mean
-from pyrogram.infer.model.expected_counts import check_derivable
 from pyrogram.infer.model.start import checked
 from pyrogram.infer.model.structure import TracedModel, WeightSource
 from pyrogram.infer.running.state import Info, at_state, copied, flatten, unflatten
@@ -307,7 +306,7 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         derivations = {}
         for site in problem.traced.sentences:
             logs = {b: safe_log(start[s].to(torch.float64)) for b, s in site.source_of_block.items()}
-            check_derivable(site, site.grammar.log_partition(logs, site.sentences))
+            site.check_derivable(site.grammar.log_partition(logs, site.sentences))
             derivations[site.name] = problem.draw(site, logs, generator)
         nothing, sweep = torch.tensor(0.0, dtype=torch.float64), torch.tensor(0)
         state = TreeState(weights, {}, point, nothing, sweep, generator.get_state(), derivations, {})

@@ -103,7 +103,7 @@ class TreeHastings(TreeSampler):
             accepted[site.name] = problem.updates[site.name].hastings(
                 make_corpus_counts(site, counts, problem.alpha(state), state.weights),
                 derivations[site.name],
-                problem.order(site, self.order, generator),
+                problem.order(site, generator if self.order == "shuffled" else None),
                 self.batch_size,
                 generator=generator,
                 temperature=self.temperature(int(state.sweep)),

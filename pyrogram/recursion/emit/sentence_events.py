@@ -106,7 +106,7 @@ class Corpus:
     positions: Trace = field(default_factory=dict)
     is_direct: bool = False
 
-    @property
+    @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Of tables of weights that are events: positions, then symbols."""
         shapes = {name: table.shape for name, table in self.tables.items()}
