@@ -19,6 +19,7 @@ from pyrogram.charts.trees import is_tree
 KIND = KINDS["crossing arcs"]
 
 
+@pytest.mark.one_in(4)
 @roots
 @dtypes
 def test_long_sentences(dtype, multiroot):

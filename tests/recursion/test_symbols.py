@@ -105,7 +105,7 @@ def test_numbers_of_symbols_that_are_no_whole_tiles(size: int) -> None:
         compare(found, log_z, counts, 1e-10)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("cpu, features", [("core2", "+sse2"), ("haswell", "+avx,+avx2,+fma")])
 def test_processors_with_fewer_registers(cpu: str, features: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiles are smaller; what they hold is the same."""

@@ -143,7 +143,7 @@ def test_who_is_alone() -> None:
 
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("size", [8, 9, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("size", [9, *(pytest.param(size, marks=pytest.mark.slow) for size in (8, 20))])
 def test_grammars_of_more_symbols_than_a_row(size: int, dtype: str) -> None:
     """Whole rows, and what is left: against sums in logarithms."""
     made, rng = several(size), np.random.default_rng(size)

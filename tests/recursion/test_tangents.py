@@ -171,6 +171,7 @@ def test_a_shorter_sentence_reads_no_direction_of_a_longer_one(junk: float, scor
     np.testing.assert_allclose(tangents["end"][8:], 0.0, atol=1e-12)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("shared", [False, True])
 def test_directions_of_forbidden_weights_do_not_matter(shared: bool) -> None:
     for page in PAGES:
