@@ -15,7 +15,7 @@ A batch is one step:
 
 from __future__ import annotations
 
-from ..code.expressions import Array, Expression, Name, fma, total_of, value, vector_of
+from ..code.expressions import Array, Expression, Name, fma, select, total_of, value, vector_of
 from ..code.statements import Function
 from .logarithms import log_of_lanes
 from .logs import INF, LOG_Z
@@ -42,13 +42,9 @@ class CollapsedSweep(Sweeps):
                 self.outside()
                 self._drain()
                 with self.elements.each_lane():
-                    with code.when(self.fits(LOG_Z[Name("b", "int")])):
-                        self._collect()
-                        self._sum_rows()
-                        self._score()
-                    with code.otherwise():
-                        self.clear(OUT, SENTENCE, NUMBERS_END)
-                        code.put(ENTROPIES, Name("b", "int"), -INF)
+                    self._collect()
+                    self._sum_rows()
+                    self._score()
                 self.restore()
             with code.loop("member", low, high) as x:
                 self._replace(code.let(Array("order", "int")[x]))
@@ -103,4 +99,5 @@ class CollapsedSweep(Sweeps):
         for cell in self.cells_of(value(0), ENTRIES_END):
             weights = log_of_lanes(code, self.cell(self.weights, FIRST, cell))
             code.set("score", fma(self.cell(OUT, SENTENCE, cell), weights, score))
-        code.put(ENTROPIES, b, LOG_Z[b] - total_of(score))
+        entropy = select(self.fits(LOG_Z[b]), LOG_Z[b] - total_of(score), -INF)
+        code.put(ENTROPIES, b, entropy)
