@@ -96,17 +96,6 @@ class Held:
     adjoint: bool = False
 
 
-@dataclass(frozen=True)
-class Target:
-    """Where the adjoints of a factor are added up.
-
-    :param factors: the numbers of the other factors.
-    """
-
-    grid: Grid
-    factors: tuple[int, ...]
-
-
 Factor = Grid | Held
 Steps = dict[str, int]  # from the positions and the symbols at hand, by their variables
 Known = dict[Key, Number]  # values that have been loaded

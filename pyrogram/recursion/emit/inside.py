@@ -110,14 +110,13 @@ class Inside(Pass):
         written: set[str] = set()
         for head in cell.heads:
             table, grid = head.ref.table, self.tables.item(head.ref)
-            if table not in written and not self._overwrites(cell, head):
+            if table not in written:
                 self.sums.clear(self.tables.whole(head.ref))
                 written.add(table)
             for term in head.terms:
                 if not self.reads_own_rows(cell, term):
                     with self.sums.where(term.guard):
-                        self._term(cell, head, term, grid, add=table in written)
-                    written.add(table)
+                        self._term(cell, head, term, grid)
             with self.own_rows(cell, head, backwards=False) as (rows, terms):
                 for term in terms:
                     with self.sums.where(term.guard):
@@ -125,23 +124,17 @@ class Inside(Pass):
         for ref in {h.ref.table: h.ref for h in cell.heads}.values() if self.in_range else ():
             self.sums.look_at(self.tables.whole(ref))
 
-    def _overwrites(self, cell: CellClass, head: Head) -> bool:
-        """Whether the first term of a head gives all of its cells a value."""
-        mine = head.ref.symbols
-        whole = all(isinstance(x, Variable) for x in mine) and len(set(mine)) == len(mine)
-        return whole and bool(head.terms) and not head.terms[0].guard
-
-    def _term(self, cell: CellClass, head: Head, term: Term, grid: Grid, add: bool) -> None:
+    def _term(self, cell: CellClass, head: Head, term: Term, grid: Grid) -> None:
         outer = self.factors(term.factors)
         if self.is_direct(head, term):
             assert term.inner is not None
             kept = self.tables.node(cell, term) if self.is_kept(cell, head, term) else None
             inner = self.factors(term.inner.factors)
-            self.sums.contract(grid, inner, term.inner.loops, outer=outer, add=add, kept=kept)
+            self.sums.contract(grid, inner, term.inner.loops, outer=outer, kept=kept)
             return
         if term.inner is not None:
             outer.append(self.form(cell, term))
-        self.sums.contract(grid, outer, add=add)
+        self.sums.contract(grid, outer)
 
     # ------------------------------------------------------------------ Z
 

@@ -109,11 +109,6 @@ class Layout:
             names |= {s for x, s in symbols if isinstance(x, Entry) and isinstance(s, str)}
         return sorted(names)
 
-    def word_axes(self, name: str) -> set[int]:
-        """Which symbols of a table of weights are words in some rule."""
-        refs = [f for f in self._refs() if f.table == name]
-        return {axis for f in refs for axis, x in enumerate(f.symbols) if isinstance(x, Word)}
-
     # ------------------------------------------------------------------ parameters
 
     def parameters(self) -> list[Array | Name]:

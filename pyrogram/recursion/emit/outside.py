@@ -9,12 +9,12 @@ cells of a column, or over all points, with the cells innermost, so that each co
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ..code.expressions import Name, fill
 from ..rules.cells import CellClass, Head, Loop, Term
 from ..rules.language import Position, Ref, Variable
-from .grids import Factor, Grid, Held, Target
+from .grids import Factor, Grid, Held
 from .inside import N, Pass
 from .instances import the_cell
 from .regions import by_axes, regions_of
@@ -52,11 +52,6 @@ class Outside(Pass):
                 self._count_all(c, Loop("j", (Position("", c.least),), (last,)))
         self._close()
 
-    def _targets(self, refs: Sequence[Ref]) -> list[Target]:
-        """Where the adjoints of factors are added up."""
-        places = [(x, self.tables.target(f)) for x, f in enumerate(refs) if self._is_opened(f)]
-        return [Target(grid, tuple(y for y in range(len(refs)) if y != x)) for x, grid in places]
-
     def _goal(self) -> None:
         numbers, adjoint = self.sums.numbers, GOAL
         with self.ends() as here:
@@ -80,7 +75,8 @@ class Outside(Pass):
                     self._bound(adjoint, rows)
                 for term in terms:
                     with self.sums.where(term.guard):
-                        self._open_rows(term, adjoint, rows)
+                        values = self.factors(term.factors)
+                        self._reverse(adjoint, term.factors, values, self._is_opened, known=rows)
             for term in reversed(head.terms):
                 with self.sums.where(term.guard):
                     if not self.reads_own_rows(cell, term):
@@ -97,36 +93,39 @@ class Outside(Pass):
 
     def _open(self, cell: CellClass, head: Head, term: Term, adjoint: Factor) -> None:
         """From the adjoint of a head to those of the factors of a term; counts come later."""
-        outer = self.factors(term.factors)
-        values = list(outer)
-        if term.inner is not None and term.factors:
+        values = self.factors(term.factors)
+        if term.inner is None:
+            self._reverse(adjoint, term.factors, values, self._is_opened)
+            return
+        of_sum = self._of_sum(cell, head, term)
+        if term.factors:
             kept = self.is_kept(cell, head, term)
             values.append(self.tables.node(cell, term) if kept else self.form(cell, term))
-        for x, f in enumerate(term.factors):
-            if self._is_opened(f):
-                self.sums.contract(self.tables.target(f), [adjoint, *values[:x], *values[x + 1 :]])
-        if term.inner is not None:
-            self._open_sum(cell, head, term, [adjoint, *outer])
+            self._reverse(adjoint, term.factors, values, self._is_opened)
+        if of_sum != adjoint:
+            self.sums.contract(of_sum, [adjoint, *values[: len(term.factors)]], add=False)
+        with self.sums.loops(term.inner.loops):
+            self._reverse(of_sum, term.inner.factors, self.factors(term.inner.factors), self._is_opened)
 
-    def _open_rows(self, term: Term, adjoint: Grid, rows: Sequence[Variable]) -> None:
-        """The same for one row of a list whose rows read what earlier ones have added to."""
-        outer = self.factors(term.factors)
-        for x, f in enumerate(term.factors):
-            if self._is_opened(f):
-                self.sums.contract(self.tables.target(f), [adjoint, *outer[:x], *outer[x + 1 :]], known=rows)
+    def _reverse(
+        self,
+        adjoint: Factor,
+        refs: Sequence[Ref],
+        values: Sequence[Factor],
+        is_wanted: Callable[[Ref], bool],
+        loops: Sequence[Loop] = (),
+        known: Sequence[Variable] = (),
+    ) -> None:
+        """The reverse of a product: each factor's adjoint gets that of the product times all other factors.
 
-    def _open_sum(self, cell: CellClass, head: Head, term: Term, factors: Sequence[Factor]) -> None:
-        """From the adjoint of a term to those of the factors of its inner sum."""
-        assert term.inner is not None
-        adjoint = self._of_sum(cell, head, term)
-        if adjoint != factors[0] or len(factors) > 1:
-            self.sums.contract(adjoint, factors, add=False)
-        inner, targets = self.factors(term.inner.factors), self._targets(term.inner.factors)
-        if term.inner.loops:
-            self.sums.push(adjoint, inner, targets, term.inner.loops)
-            return
-        for target in targets:
-            self.sums.contract(target.grid, [adjoint, *(inner[y] for y in target.factors)])
+        :param values: of the factors, and of others that are multiplied.
+        :param loops: over which it is summed.
+        :param known: symbols that are at hand.
+        """
+        for x, f in enumerate(refs):
+            if is_wanted(f):
+                others = [adjoint, *values[:x], *values[x + 1 :]]
+                self.sums.contract(self.tables.target(f), others, loops, known=known)
 
     def _of_sum(self, cell: CellClass, head: Head, term: Term) -> Grid:
         """The adjoint of an inner sum: that of the head, if they are the same."""
@@ -136,19 +135,8 @@ class Outside(Pass):
 
     def _is_opened(self, f: Ref) -> bool:
         """Whether the adjoints of a factor are added up along with those of items."""
-        if f.is_item:
-            return not self._is_dead(f)
         w = weight_cells(f)
-        return self.tables.is_counted(w) and not self.tables.is_plain(w)
-
-    def _is_dead(self, f: Ref) -> bool:
-        """Whether nobody reads the adjoints of an item: an axiom without weights that are counted."""
-        if len(f.positions) != 2 or f.positions[0].name != f.positions[1].name:
-            return False
-        width = f.positions[1].offset - f.positions[0].offset
-        heads = [h for c in self.fixed if c.width == width for h in c.heads if h.ref.table == f.table]
-        factors = [g for h in heads for t in h.terms for g in t.all_factors]
-        return bool(heads) and not any(g.is_item or self.tables.is_counted(weight_cells(g)) for g in factors)
+        return f.is_item or (self.tables.is_counted(w) and not self.tables.is_plain(w))
 
     def _is_late_count(self, f: Ref) -> bool:
         """Whether a factor is a weight whose counts come later."""
@@ -175,16 +163,11 @@ class Outside(Pass):
         values: list[Factor] = self.factors(term.factors)
         if term.inner is not None:
             values.append(self.tables.node(cell, term))
-        for x, f in enumerate(term.factors):
-            if self._is_late_count(f):
-                self.sums.contract(self.tables.target(f), [adjoint, *values[:x], *values[x + 1 :]], loops)
-        if term.inner is None:
-            return
-        inner = self.factors(term.inner.factors)
-        for x, f in enumerate(term.inner.factors):
-            if self._is_late_count(f):
-                factors = [self._of_sum(cell, head, term), *inner[:x], *inner[x + 1 :]]
-                self.sums.contract(self.tables.target(f), factors, [*loops, *term.inner.loops])
+        self._reverse(adjoint, term.factors, values, self._is_late_count, loops)
+        if term.inner is not None:
+            inner, of_sum = term.inner, self._of_sum(cell, head, term)
+            values = self.factors(inner.factors)
+            self._reverse(of_sum, inner.factors, values, self._is_late_count, [*loops, *inner.loops])
 
     # ------------------------------------------------------------------ posteriors
 

@@ -20,6 +20,7 @@ the rows of lists, which are gone through to the last one.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -35,10 +36,8 @@ from .grids import (
     Factor,
     Grid,
     Held,
-    Key,
     Known,
     Steps,
-    Target,
     first_of,
     last_of,
     meets_items,
@@ -119,14 +118,9 @@ class Sums:
         """How many symbols are next to each other in a number: one."""
         return 1
 
-    def tiled(self, free: Sequence[Variable], factors: Sequence[Factor]) -> list[Variable]:
-        """The two symbols, of those that sums are formed for, that let a product load the fewest numbers."""
-
-        def loads(tile: tuple[Variable, Variable]) -> int:
-            return sum(TILE ** sum(x in f.variables for x in tile) for f in factors if isinstance(f, Grid))
-
-        best = min(list(itertools.combinations(free, 2))[::-1], key=loads, default=None)
-        return list(free if best is None else best)
+    def tiled(self, free: Sequence[Variable]) -> list[Variable]:
+        """The symbols, of those that sums are formed for, that are done several at once."""
+        return list(free[-2:])
 
     def closed(self, out: Grid, total: Number) -> tuple[Sums, Number]:
         """A sum that is done, for a result, and the sums that it is a number of."""
@@ -203,7 +197,7 @@ class Sums:
         summed = [x for x in variables_of(factors) if x not in (*free, *known)]
         everywhere = variables_of([*factors, *outer])
         rows = set().union(*(f.rows for f in [out, *factors, *outer] if isinstance(f, Grid)))
-        tiled = [] if out.rows or known else self.tiled([x for x in free if x in everywhere], factors)
+        tiled = [] if out.rows or known else self.tiled([x for x in free if x in everywhere])
 
         def body(tile: list[Steps]) -> None:
             numbers = self.numbers
@@ -233,90 +227,29 @@ class Sums:
             (term,) = self.products([{}], factors, [name])
             self.numbers.set(name, term)
 
-    def push(
-        self,
-        adjoint: Grid,
-        factors: Sequence[Factor],
-        targets: Sequence[Target],
-        loops: Sequence[Loop],
-    ) -> None:
-        """``target += adjoint * factors``, summed, for each target.
-
-        The tile of ``given`` stays in registers while positions change.
-        """
-        free = adjoint.variables
-        summed = [x for x in variables_of(factors) if x not in free]
-        rows = set().union(*(f.rows for f in [adjoint, *factors] if isinstance(f, Grid)))
-        tiled = [x for x in free if x in variables_of(factors)][-2:]
-
-        def body(tile: list[Steps]) -> None:
-            adjoints = [self.numbers.let(self.value(adjoint, steps)) for steps in tile]
-            with self.loops(loops, summed):
-                self._spread(tile, adjoints, factors, targets)
-
-        self._tiles(free, tiled, rows, body)
-
-    def _spread(
-        self, tile: Sequence[Steps], adjoints: Sequence[Number], factors: Sequence[Factor], targets: Sequence[Target]
-    ) -> None:
-        """``target += adjoint * factors``, for every place of a tile and each target.
-
-        :param adjoints: by place.
-        """
-        known: Known = {}
-        by_cell: dict[Key, tuple[Target, list[tuple[Steps, list[Factor], Number]]]] = {}
-        for target in targets:
-            others = [factors[f] for f in target.factors]
-            for steps, adjoint in zip(tile, adjoints, strict=True):
-                for f in others:  # before the first target is written
-                    self.loaded(f, steps, known)
-                _, terms = by_cell.setdefault(target.grid.key(steps), (target, []))
-                terms.append((steps, others, adjoint))
-        for target, terms in by_cell.values():
-            here = terms[0][0]
-            total = self.total(target.grid, here)
-            for steps, others, adjoint in terms:
-                (total,) = self.products([steps], others, [total], known, last=adjoint)
-            self.put(target.grid, here, total)
-
-    def products(
-        self,
-        tile: Sequence[Steps],
-        factors: Sequence[Factor],
-        totals: Sequence[str | Number] = (),
-        known: Known | None = None,
-        last: Number | None = None,
-    ) -> list[Number]:
-        """The product of factors for every place of a tile, added to totals if there are any.
+    def products(self, tile: Sequence[Steps], factors: Sequence[Factor], totals: Sequence[str] = ()) -> list[Number]:
+        """The product of factors for every place of a tile, added to the variables ``totals`` if there are any.
 
         What all places share is multiplied first. But an adjoint that meets several items comes last: times them it is
         in range, if nothing else is zero; else only the product of all others times it is.
-
-        :param last: an adjoint that is a factor, too.
         """
         tiled = {name for steps in tile for name in steps}
 
         def varies(f: Factor) -> int:  # by its symbols; columns have one order, together or not
             return sum(f"sym.{x.name}" in tiled for x in f.variables) if isinstance(f, Grid) else 0
 
-        known = {} if known is None else known
-        numbers, large = self.numbers, meets_items(factors)
+        numbers, large, known = self.numbers, meets_items(factors), Known()
         ordered = sorted(factors, key=lambda f: (large and f.adjoint, varies(f)))
         products: list[Number] = []
         for x, steps in enumerate(tile):
-            values = [self.loaded(f, steps, known) for f in ordered]
-            values += [] if last is None else [last]
-            product: Number = values[0] if values else numbers.one
-            for v in values[1:-1]:
-                product = numbers.times(product, v)
+            *first, last = [self.loaded(f, steps, known) for f in ordered] or [numbers.one]
+            product = functools.reduce(numbers.times, first) if first else None
             if not totals:
-                products.append(numbers.times(product, values[-1]) if len(values) > 1 else product)
+                products.append(last if product is None else numbers.times(product, last))
                 continue
-            sum_before = totals[x]
-            total = numbers.get(sum_before) if isinstance(sum_before, str) else sum_before
-            products.append(
-                numbers.add_product(total, product, values[-1]) if len(values) > 1 else numbers.plus(total, product)
-            )
+            total = numbers.get(totals[x])
+            plus = numbers.plus(total, last) if product is None else numbers.add_product(total, product, last)
+            products.append(plus)
         return products
 
     def clear(self, grid: Grid) -> None:

@@ -23,9 +23,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..code.expressions import VECTOR, Array, Expression, Name, any_lane, fill, select, total_of, vector_of
-from ..rules.cells import Loop
 from ..rules.language import Size, Variable
-from .grids import Factor, Grid, Target, variables_of
+from .grids import Factor, Grid, variables_of
 from .limits import ITEM, Extremes
 from .numbers import Numbers
 from .sums import Sums
@@ -81,7 +80,7 @@ class SumsOfVectors(Sums):
             return VECTORS[f.index(steps)]
         return vector_of(self.plain.value(f, steps))
 
-    def tiled(self, free: Sequence[Variable], factors: Sequence[Factor]) -> list[Variable]:
+    def tiled(self, free: Sequence[Variable]) -> list[Variable]:
         others = [x for x in free if x != self.symbol]
         return others[-1:] or list(free)
 
@@ -120,15 +119,6 @@ class VectorSums(Sums):
             super().add_up(factors, name)
         else:
             sums.add_up(factors, name)
-
-    def push(self, adjoint: Grid, factors: Sequence[Factor], targets: Sequence[Target], loops: Sequence[Loop]) -> None:
-        products = [(target.grid, [adjoint, *(factors[f] for f in target.factors)]) for target in targets]
-        if any(self.suited(*product, out=target) is self for target, product in products):
-            super().push(adjoint, factors, targets, loops)
-            return
-        with self.loops(loops):
-            for target, product in products:
-                self.contract(target, product)
 
     def clear(self, grid: Grid) -> None:
         Sums.clear(self.suited(grid), grid)

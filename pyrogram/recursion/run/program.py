@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Mapping, Sized
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -67,7 +67,6 @@ class Program:
         self._by_position = any(w.num_positions for w in layout.weights)
         self.plain = plain_tables(recursion) if self.in_many else frozenset[str]()
         """Weights that know neither positions nor words; see :func:`.plain_tables`."""
-        self._orders = _words_first(layout)
 
     def log_counts(
         self,
@@ -204,9 +203,8 @@ class Program:
         raised = [name for name in weights if (name not in constants if shared else name in plain)]
         numbers, tables, start = np.empty(sum(weights[name].size for name in raised), dtype), {}, 0
         for name in raised:
-            turned = weights[name].transpose(self._orders[name])
-            place = numbers[start : start + turned.size].reshape(turned.shape)
-            tables[name], start = place.transpose(np.argsort(self._orders[name])), start + turned.size
+            end = start + weights[name].size
+            tables[name], start = numbers[start:end].reshape(weights[name].shape), end
         return Plan(shapes, engine, numbers, tables, {name: slot(table) for name, table in tables.items()})
 
 
@@ -215,15 +213,6 @@ def _is_near_one(logs: Numbers) -> bool:
     if np.abs(logs).max(initial=0.0) < MOST_NATS:  # which NaN is not
         return True
     return bool((np.abs(logs[logs != -np.inf]) < MOST_NATS).all())
-
-
-def _words_first(layout: Layout) -> dict[str, Sequence[int]]:
-    """Orders of the axes of weights: where items have symbols, those of a word follow one another in memory."""
-    orders, has_symbols = dict[str, Sequence[int]](), any(layout.cells.sizes.values())
-    for w in layout.weights:
-        words = {1 + w.num_positions + axis for axis in layout.word_axes(w.name) if has_symbols}
-        orders[w.name] = sorted(range(w.num_axes + 1), key=lambda axis: (axis > 0, axis not in words, axis))
-    return orders
 
 
 def longest_first(lengths: Numbers) -> Numbers:
