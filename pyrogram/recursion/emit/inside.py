@@ -79,10 +79,6 @@ class Pass:
         self.sums.contract(node, self.factors(term.inner.factors), term.inner.loops, add=False)
         return node
 
-    def is_kept(self, cell: CellClass, head: Head, term: Term) -> bool:
-        """Whether the inside pass leaves the inner sum of a term to the outside pass: one for each point."""
-        return cell.kind == "point" and self.is_direct(head, term) and bool(term.factors)
-
 
 class Inside(Pass):
     """Code that fills the chart."""
@@ -128,9 +124,7 @@ class Inside(Pass):
         outer = self.factors(term.factors)
         if self.is_direct(head, term):
             assert term.inner is not None
-            kept = self.tables.node(cell, term) if self.is_kept(cell, head, term) else None
-            inner = self.factors(term.inner.factors)
-            self.sums.contract(grid, inner, term.inner.loops, outer=outer, kept=kept)
+            self.sums.contract(grid, self.factors(term.inner.factors), term.inner.loops, outer=outer)
             return
         if term.inner is not None:
             outer.append(self.form(cell, term))

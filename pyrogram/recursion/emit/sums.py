@@ -180,18 +180,15 @@ class Sums:
         outer: Sequence[Factor] = (),
         add: bool = True,
         known: Sequence[Variable] = (),
-        kept: Grid | None = None,
     ) -> None:
         """``out (+)= outer * sum(factors)``, over positions and over the symbols that stand in factors alone.
 
         :param add: whether cells keep what they have.
         :param known: symbols that are at hand.
-        :param kept: where the sums of factors are written, too, before they are multiplied.
         """
-        beside = outer if kept is None else [*outer, kept]
-        sums = self if known else self.suited(*factors, others=beside, out=out)
+        sums = self if known else self.suited(*factors, others=outer, out=out)
         if sums is not self:
-            sums.contract(out, factors, loops, outer=outer, add=add, kept=kept)
+            sums.contract(out, factors, loops, outer=outer, add=add)
             return
         free = [x for x in out.variables if x not in known]
         summed = [x for x in variables_of(factors) if x not in (*free, *known)]
@@ -213,8 +210,6 @@ class Sums:
                     numbers.set(name, term)
             for name, steps in zip(names, tile, strict=True):
                 sums, total = self.closed(out, numbers.get(name))
-                if kept is not None:
-                    sums.numbers.put(kept.index(steps), total)
                 for f in outer:
                     total = sums.numbers.times(total, sums.value(f, steps))
                 sums.put(out, steps, sums.numbers.plus(sums.total(out, steps), total) if add else total)
