@@ -170,12 +170,17 @@ def symbols(n: int, count: int, speed: float, rounds: int, device: torch.device)
     rules = torch.randn(len(listed.rules), generator=generator).double()
     on_device = rules.to(device)
     whole, part, small = (listed.matches(w) for w in (words, few, on_cpu))
+
+    def by_torch() -> object:
+        leaf = on_device.clone().requires_grad_()
+        return torch.autograd.grad(cfg.log_partition(leaf, listed.table, part, engine="torch").sum(), leaf)
+
     yield row(
         f"CFG, {len(listed.rules)} rules | {n} | torch.float64",
         None,
         (n, len(words), 8, speed, rounds),
         lambda: cfg.expected_counts(on_device, listed.table, whole),
-        (len(few), lambda: cfg.expected_counts(on_device, listed.table, part, engine="torch")),
+        (len(few), by_torch),
         (len(on_cpu), lambda: cfg.expected_counts(rules, listed.table, small)),
     )
 
