@@ -22,6 +22,7 @@ from pathlib import Path
 import torch
 
 from pyrogram.charts import cfg, hmm, projective
+from pyrogram.distributions import ProjectiveDependencyTree
 from pyrogram.grammars import CFG, DMV, HMM
 from pyrogram.recursion import Recursion
 from pyrogram.recursion.rules.lowering import lower
@@ -78,9 +79,11 @@ def agreement(device: torch.device) -> Iterator[str]:
     for dtype in DTYPES:
         lengths = torch.arange(1, 6, device=device).repeat(20)
         arcs, stops = scores(100, 5, dtype, device, 2), torch.randn(100, 6, 2, 2, dtype=dtype, device=device)
-        log_z, by_arcs, by_stops = projective.marginals(arcs, stops, lengths)
-        best = projective.top_k(arcs, stops, lengths)[1][0]
-        drawn = projective.sample(arcs[:5], stops[:5], lengths[:5], num_samples=20_000)
+        trees = ProjectiveDependencyTree(arcs, stops, lengths, valence=True)
+        log_z, by_arcs, _ = trees._marginals()
+        best = trees._top_k(1)[1][0]
+        few = ProjectiveDependencyTree(arcs[:5], stops[:5], lengths[:5], valence=True)
+        drawn = few.sample((20_000,))
         errors, freedom, statistic = [0.0, 0.0, 0.0], 0, 0.0
         for b, n in enumerate(lengths.tolist()):
             one = oracle.Enumeration(
@@ -97,9 +100,14 @@ def agreement(device: torch.device) -> Iterator[str]:
                     if expected > 5:
                         statistic += (rows.count(tree) - expected) ** 2 / expected
                         freedom += 1
-        assert by_stops is not None
         values = " | ".join(f"{e:.1e}" for e in errors)
         yield f"| {dtype} | {values} | {statistic / max(1, freedom):.2f} |\n"
+
+
+def sums(arcs: torch.Tensor, by_torch: bool = False) -> object:
+    """Log Z and posteriors of plain projective trees."""
+    trees = ProjectiveDependencyTree(arcs, valence=True, validate_args=False)
+    return trees._program.marginals(trees._given(trees.batch_shape), by_torch=by_torch)
 
 
 def throughput(device: torch.device, quick: bool) -> Iterator[str]:
@@ -121,9 +129,9 @@ def throughput(device: torch.device, quick: bool) -> Iterator[str]:
                 f"trees | {n} | {dtype}",
                 recursion,
                 (n, count, arcs.element_size(), speed, rounds),
-                lambda arcs=arcs: projective.marginals(arcs),
-                (len(few), lambda few=few: projective.marginals(few, engine="torch")),
-                (len(on_cpu), lambda on_cpu=on_cpu: projective.marginals(on_cpu)),
+                lambda arcs=arcs: sums(arcs),
+                (len(few), lambda few=few: sums(few, by_torch=True)),
+                (len(on_cpu), lambda on_cpu=on_cpu: sums(on_cpu)),
             )
         grammar = DMV(30)
         words = torch.randint(30, (count, n), device=device)

@@ -5,20 +5,36 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.distributions.kl import register_kl
 
 from pyrogram.charts import projective
 from pyrogram.charts.checks import broadcast, broadcast_shapes, check_lengths, check_shape, check_size
+from pyrogram.charts.events import counted, total_score
 from pyrogram.charts.spanning import nonprojective
 from pyrogram.charts.trees import nonprojective_trees, projective_trees
 from pyrogram.operators import captured
 from pyrogram.printable import plural
+from pyrogram.recursion.emit.traces import Trace
+from pyrogram.recursion.run.on_tensors import SumsOnTensors, TensorInputs, TensorProgram
 
-from .charted import ChartDistribution, Options, Recipe, Self, conditional, differ, structure, traceable
+from .charted import (
+    ChartDistribution,
+    Options,
+    Recipe,
+    Self,
+    Summed,
+    conditional,
+    copied,
+    differ,
+    expected_score,
+    structure,
+    traceable,
+)
 from .constraints import DependencyTrees, LabelledDependencyTrees, Scores
 
 LONGEST_ENUMERATED = {True: 7, False: 6}  # of projective trees, and of all
@@ -27,7 +43,8 @@ LONGEST_ENUMERATED = {True: 7, False: 6}  # of projective trees, and of all
 class DependencyTreeDistribution(ChartDistribution):
     """Trees of given sentences, written as heads, with p(tree) in proportion to exp(score).
 
-    A subclass says what the score of a tree is and which chart sums over all trees; here is all that follows.
+    Trees have events, arcs and configurations of arcs, each kind of which has a table of scores. A subclass says which
+    events a tree has and which chart sums over all trees; here is all that follows.
 
     :param scores: all scores, None for what is not given, by the names of their arguments, which become attributes.
         "arc_scores" is the first; its dtype and device are the distribution's.
@@ -70,15 +87,11 @@ class DependencyTreeDistribution(ChartDistribution):
         invalid = validate and not Scores().holds(self.arc_scores)
         super().__init__(batch_shape, torch.Size(event_shape), validate_args=invalid)
         self._validate_args = validate
-        if validate:
-            self._validate_parameters(tables)
-
-    def _validate_parameters(self, tables: Mapping[str, Tensor]) -> None:
-        for name, scores in tables.items():
-            if name != "arc_scores" and not Scores().holds(scores):
+        if not (self._all_full or captured()):  # compiled code does not look
+            check_lengths(self.lengths, event_shape[0])
+        for name, table in tables.items() if validate else ():
+            if name != "arc_scores" and not Scores().holds(table):
                 raise ValueError(f"{name} must be real numbers or -inf, but some are NaN or +inf")
-        if not (self._all_full or captured()):
-            check_lengths(self.lengths, self.event_shape[0])
 
     @property
     def support(self) -> DependencyTrees | LabelledDependencyTrees:
@@ -88,12 +101,12 @@ class DependencyTreeDistribution(ChartDistribution):
     # ------------------------------------------------------------------ what a subclass says
 
     @abstractmethod
-    def _marginals(self) -> tuple[Any, ...]:
-        """log Z and its gradients, likewise."""
+    def _events(self, heads: Tensor) -> dict[str, Tensor]:
+        """The events of trees, see :mod:`pyrogram.charts.events`, in the order of the scores that are given."""
 
     @abstractmethod
-    def _score(self, heads: Tensor) -> Tensor:
-        """The score of trees."""
+    def _marginals(self) -> tuple[Tensor, ...]:
+        """log Z and its gradients by the scores that are given, in the parameters' own batch shape."""
 
     @abstractmethod
     def _sample(self, count: int) -> Tensor:
@@ -103,9 +116,58 @@ class DependencyTreeDistribution(ChartDistribution):
     def _top_k(self, k: int) -> tuple[Tensor, Tensor]:
         """The best trees (k, *batch_shape, *event_shape) and their scores."""
 
-    @abstractmethod
+    # ------------------------------------------------------------------ scores and events
+
+    @property
+    def _scores(self) -> dict[str, Tensor]:
+        """Those that are given, by the names of the events."""
+        tables = {name.removesuffix("_scores"): getattr(self, name) for name in self._score_names}
+        return {name: x for name, x in tables.items() if x is not None}
+
+    def _dims(self, name: str) -> int:
+        """How many dimensions the table of some events has."""
+        return self._event_dims[f"{name}_scores"]
+
+    @property
+    def _own_batch(self) -> torch.Size:
+        """Of the scores and lengths as they are."""
+        shapes = (x.shape[: x.dim() - self._dims(name)] for name, x in self._scores.items())
+        return broadcast(self.lengths.shape, *shapes)
+
     def marginals(self) -> Tensor:
-        """p(arc is in the tree), shape ``(*batch_shape, n+1, n+1)`` [head, dependent]."""
+        """p(arc is in the tree), shape ``(*batch_shape, n+1, n+1)`` [head, dependent]; of labels, one more axis."""
+        return next(iter(self.expected_counts().values()))
+
+    def expected_counts(self) -> dict[str, Tensor]:
+        """The gradient of log Z: the posterior of every event, in the shape of the scores."""
+        log_z, *posteriors = self._posterior()
+        # Copies, so that a caller may change them in place.
+        return {
+            name: copied(p).expand(*self.batch_shape, *p.shape[log_z.dim() :])
+            for name, p in zip(self._scores, posteriors, strict=True)
+        }
+
+    def counts(self, value: Tensor) -> dict[str, Tensor]:
+        """The events of a tree, as indicators in the shape of the scores: the gradient of its score."""
+        if self._validate_args:
+            self._validate_sample(value)
+        return self._indicators(value.long())
+
+    def _indicators(self, value: Tensor) -> dict[str, Tensor]:
+        """:meth:`counts` of what need not be a tree."""
+        tables, dtype = self._scores, self.arc_scores.dtype
+        return {
+            name: counted(events, tuple(tables[name].shape[-self._dims(name) :]), dtype)
+            for name, events in self._events(value).items()
+        }
+
+    def entropy(self) -> Tensor:
+        """Entropy in nats, shape ``batch_shape``; 0 where no tree is possible."""
+        log_z, *posteriors = self._posterior()
+        total = log_z
+        for (name, scores), posterior in zip(self._scores.items(), posteriors, strict=True):
+            total = total - expected_score(posterior, scores, self._dims(name))
+        return torch.where(log_z == -torch.inf, 0.0, total).expand(self.batch_shape)
 
     def parts(self, value: Tensor) -> Tensor:
         """The arcs of trees as zeros and ones, in the shape of :meth:`marginals`, of which they are draws."""
@@ -121,7 +183,7 @@ class DependencyTreeDistribution(ChartDistribution):
 
     @property
     def _lengths(self) -> Tensor | None:
-        """For the charts, which need not look at lengths that are all n."""
+        """For what need not look at lengths that are all n."""
         return None if self._all_full else self.lengths
 
     def _recipe(self) -> tuple[Recipe, list[Tensor]]:
@@ -146,7 +208,7 @@ class DependencyTreeDistribution(ChartDistribution):
         """log Z and the marginals of all events, in the parameters' own batch shape."""
         if captured():
             log_z, marginals = self._traced_gradient()
-            return (log_z, *(marginals.get(name) for name in self._score_names))
+            return (log_z, *(marginals[f"{name}_scores"] for name in self._scores))
         return self._kept("posterior", self._marginals)
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -156,9 +218,10 @@ class DependencyTreeDistribution(ChartDistribution):
         """
         if self._validate_args:
             self._validate_sample(value)
-        score = self._score(value.long())
-        log_z = self.log_partition
-        return conditional(score, log_z)
+        score = torch.zeros((), dtype=self.arc_scores.dtype, device=value.device)
+        for name, events in self._events(value.long()).items():
+            score = score + total_score(self._scores[name].flatten(-self._dims(name)), events)
+        return conditional(score, self.log_partition)
 
     @traceable
     def sample(self, sample_shape: Any = ()) -> Tensor:
@@ -225,10 +288,8 @@ class DependencyTreeDistribution(ChartDistribution):
         """
         with torch.no_grad():
             expected = self.marginals()
-            if self.projective:
-                heads = projective.mbr(expected[..., None], self.lengths, multiroot=self.multiroot)
-            else:
-                heads = nonprojective.mbr(expected, self.lengths, multiroot=self.multiroot)
+            best = projective.mbr if self.projective else nonprojective.mbr
+            heads = best(expected, self.lengths, multiroot=self.multiroot)
             return torch.where(self.log_partition[..., None] == -torch.inf, -1, heads)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
@@ -268,17 +329,105 @@ def of_heads(values: Tensor, heads: Tensor) -> Tensor:
     return values.expand(*batch, -1).gather(-1, heads.long().clamp_min(0).expand(*batch, -1))
 
 
+class SummedTreeDistribution(DependencyTreeDistribution):
+    """Trees over which a program sums. A subclass says which one, and how scores become its weights."""
+
+    @property
+    @abstractmethod
+    def _program(self) -> SumsOnTensors:
+        """What sums over trees."""
+
+    def _weights(self, scores: Mapping[str, Tensor], lengths: Tensor) -> Mapping[str, Tensor]:
+        """The program's log weights from scores ``(B, *event)`` of B sentences."""
+        return scores
+
+    def _of_weights(self, counts: Mapping[str, Tensor]) -> Sequence[Tensor]:
+        """Its inverse for expected counts: ``(B, *event)``, in the order of the scores."""
+        return [*counts.values()]
+
+    @property
+    def _trace(self) -> Trace:
+        """The number of each weight that is an arc: its head times n + 1, plus its dependent."""
+        return projective.arc_numbers(self.event_shape[0] + 1)
+
+    def _given(self, batch: torch.Size) -> TensorInputs:
+        """The sentences of a batch, as the program takes them."""
+        flat = {name: _flat(x, batch, self._dims(name)) for name, x in self._scores.items()}
+        lengths = _flat(self.lengths, batch, 0)
+        return TensorInputs(self._weights(flat, lengths), lengths, {}, self._sizes)
+
+    @property
+    def _sizes(self) -> dict[str, int]:
+        """Of symbols."""
+        return {}
+
+    def _log_partition(self) -> Tensor:
+        batch = self._own_batch
+        return self._program.log_partition(self._given(batch)).reshape(batch)
+
+    def _summed(self) -> Summed:
+        if not isinstance(self._program, TensorProgram):
+            return super()._summed()
+        return Summed(self._program.recursion, self._given(self._own_batch), self._own_batch, {})
+
+    def _marginals(self) -> tuple[Tensor, ...]:
+        batch = self._own_batch
+        log_z, counts = self._program.marginals(self._given(batch))
+        return tuple(x.reshape(batch + x.shape[1:]) for x in (log_z, *self._of_weights(counts)))
+
+    def _heads_of(self, rows: Tensor) -> Tensor:
+        """Trees, from the program's rows ``(..., n)``."""
+        heads: Tensor = projective.heads_of(rows, self.event_shape[0] + 1)
+        return heads
+
+    def _values(self, rows: Tensor) -> Tensor:
+        return self._heads_of(rows).to(self.arc_scores.device).reshape(len(rows), *self.batch_shape, *self.event_shape)
+
+    def _sample(self, count: int, generator: torch.Generator | None = None) -> Tensor:
+        inputs = self._given(self.batch_shape)
+        return self._values(self._program.draw(inputs, count, self._trace, self.event_shape[0], generator))
+
+    def _top_k(self, k: int) -> tuple[Tensor, Tensor]:
+        scores, rows = self._program.best(self._given(self.batch_shape), k, self._trace, self.event_shape[0])
+        return self._values(rows), scores.to(self.arc_scores).reshape(k, *self.batch_shape)
+
+
+def _flat(x: Tensor, batch: torch.Size, dims: int) -> Tensor:
+    """One batch dimension. For short sentences an operation of torch that does nothing takes noticeable time."""
+    event = x.shape[x.dim() - dims :]
+    return x if len(batch) == 1 and x.shape[: x.dim() - dims] == batch else x.expand(batch + event).reshape(-1, *event)
+
+
+@register_kl(DependencyTreeDistribution, DependencyTreeDistribution)
+def _kl(p: DependencyTreeDistribution, q: DependencyTreeDistribution) -> Tensor:
+    """KL(p || q) = E_p[score_p - score_q] - log Z_p + log Z_q; +inf where p allows what q forbids."""
+    if p._kind is not q._kind:
+        raise NotImplementedError("p and q score different events")
+    comparable(p, q)
+    missing = p._scores.keys() ^ q._scores.keys()
+    if missing:
+        raise NotImplementedError(
+            f"one distribution has {min(missing)} scores and the other has none; give both, zeros will do"
+        )
+    total = q.log_partition - p.log_partition
+    for (name, scores), posterior in zip(p._scores.items(), p._posterior()[1:], strict=True):
+        other, dims = q._scores[name], p._dims(name)
+        if q._dims(name) != dims or other.shape[other.dim() - dims :] != scores.shape[scores.dim() - dims :]:
+            raise NotImplementedError(
+                f"the {name} scores of p and q have different numbers of valences or numbers of labels; "
+                "give both the same"
+            )
+        total = total + expected_score(posterior, scores - other, dims)
+    return torch.where(q.log_partition == -torch.inf, torch.inf, total)
+
+
 def comparable(p: DependencyTreeDistribution, q: DependencyTreeDistribution) -> None:
     """
     :raises NotImplementedError: if the support of p is not a part of q's, or not of the same sentences.
     """
+    if q.projective and not p.projective:
+        raise NotImplementedError("arcs of p may cross and those of q must not, so the divergence is infinite")
     if p.multiroot and not q.multiroot:
         raise NotImplementedError("p may have several roots and q only one, so the divergence is infinite")
     if p.event_shape != q.event_shape or differ(p.lengths, q.lengths):
         raise NotImplementedError("p and q are not over trees of the same sentences, so the divergence is infinite")
-
-
-def expected_difference(posterior: Tensor, p_scores: Tensor, q_scores: Tensor, event_dim: int) -> Tensor:
-    """E_p[score_p - score_q] of one kind of events; what p does not allow counts nothing."""
-    difference = torch.where(posterior > 0, p_scores - q_scores, torch.zeros_like(posterior))
-    return (posterior * difference).flatten(-event_dim).sum(-1)

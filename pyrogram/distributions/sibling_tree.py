@@ -4,18 +4,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import torch
 from torch import Tensor
 
 from pyrogram.charts import sibling
 from pyrogram.charts.checks import check_tensors
 from pyrogram.charts.sibling_trees import last_children, siblings_of
+from pyrogram.recursion.run.on_tensors import TensorProgram
 
-from .charted import Summed
-from .higher_order_tree import HigherOrderTreeDistribution
+from .dependency_tree import SummedTreeDistribution
 
 
-class SiblingDependencyTree(HigherOrderTreeDistribution):
+class SiblingDependencyTree(SummedTreeDistribution):
     r"""Second-order projective dependency trees of given sentences, :math:`p(y) = \exp(\mathrm{score}(y)) / Z`.
 
     A value is a tensor of heads, shape ``(n,)``, as in CoNLL: word c (counted from 1) has head ``value[c - 1]``
@@ -89,26 +91,15 @@ class SiblingDependencyTree(HigherOrderTreeDistribution):
             validate_args,
         )
 
-    def _log_partition(self) -> Tensor:
-        return sibling.log_partition(*self._arguments(), self._lengths, multiroot=self.multiroot)
+    @property
+    def _program(self) -> TensorProgram:
+        return sibling.program(self.stop_scores is not None, self.multiroot)
 
-    def _summed(self) -> Summed:
-        trees, inputs, batch = sibling.prepare(*self._arguments(), self._lengths, self.multiroot)
-        return Summed(trees.recursion, inputs, batch, {})
+    def _weights(self, scores: Mapping[str, Tensor], lengths: Tensor) -> dict[str, Tensor]:
+        return {name: x.transpose(-1, -2) if name == "stop" else x for name, x in scores.items()}
 
-    def _marginals(self) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-        return sibling.marginals(*self._arguments(), self._lengths, multiroot=self.multiroot)
-
-    def _arguments(self) -> tuple[Tensor, Tensor, Tensor | None]:
-        return self.arc_scores, self.sibling_scores, self.stop_scores
-
-    def _sample(self, count: int) -> Tensor:
-        lengths = self.lengths.expand(self.batch_shape)
-        return sibling.sample(*self._arguments(), lengths, num_samples=count, multiroot=self.multiroot)
-
-    def _top_k(self, k: int) -> tuple[Tensor, Tensor]:
-        lengths = self.lengths.expand(self.batch_shape)
-        return sibling.top_k(*self._arguments(), lengths, k=k, multiroot=self.multiroot)
+    def _of_weights(self, counts: Mapping[str, Tensor]) -> Sequence[Tensor]:
+        return [x.transpose(-1, -2) if name == "stop" else x for name, x in counts.items()]
 
     def _events(self, heads: Tensor) -> dict[str, Tensor]:
         N = heads.shape[-1] + 1

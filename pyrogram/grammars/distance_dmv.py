@@ -167,7 +167,7 @@ class DistanceDMV(RecursiveGrammar):
         """
         with torch.no_grad():
             arcs = self.arc_marginals(log_weights, words)
-            heads = projective.mbr(arcs[..., None], lengths_of(words))
+            heads = projective.mbr(arcs, lengths_of(words))
             return torch.where(arcs[..., :1, 1:].sum(-1) > 0, heads, -1)
 
     def heads(self, derivations: Tensor) -> Tensor:
