@@ -21,8 +21,8 @@ from pathlib import Path
 
 import torch
 
-from pyrogram.charts import cfg, hmm, projective
-from pyrogram.distributions import ProjectiveDependencyTree
+from pyrogram.charts import cfg, projective
+from pyrogram.distributions import ProjectiveDependencyTree, StateSequence
 from pyrogram.grammars import CFG, DMV, HMM
 from pyrogram.recursion import Recursion
 from pyrogram.recursion.rules.lowering import lower
@@ -153,6 +153,11 @@ def throughput(device: torch.device, quick: bool) -> Iterator[str]:
         yield from symbols(n, count, speed, rounds, device)
 
 
+def chains_by_torch(states: StateSequence) -> object:
+    program, given = states._given(states.batch_shape, by_word=False)
+    return program.marginals(given, by_sentence=True, by_torch=True)
+
+
 def symbols(n: int, count: int, speed: float, rounds: int, device: torch.device) -> Iterator[str]:
     """Expected counts of chains, and of of grammars as lists of rules."""
     for states in (10, 50):
@@ -163,13 +168,12 @@ def symbols(n: int, count: int, speed: float, rounds: int, device: torch.device)
         few, on_cpu = words[: max(64, count // 64)], words[: max(64, count // 128)].cpu()
         logs = dict(zip(grammar.blocks, tables, strict=True))
         there = {name: t.cpu() for name, t in logs.items()}
-        batch = [t[None] for t in tables]
         yield row(
             f"HMM, {states} states | {n} | torch.float64",
             None,
             (n, count, 8, speed, rounds),
             lambda grammar=grammar, logs=logs, words=words: grammar.expected_counts(logs, words),
-            (len(few), lambda batch=batch, few=few: hmm.posteriors(*batch, few, engine="torch")),
+            (len(few), lambda tables=tables, few=few: chains_by_torch(StateSequence(*tables, few))),
             (len(on_cpu), lambda grammar=grammar, there=there, w=on_cpu: grammar.expected_counts(there, w)),
         )
     listed, generator = lists_of_rules(), torch.Generator().manual_seed(0)

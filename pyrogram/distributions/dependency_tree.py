@@ -13,8 +13,7 @@ from torch import Tensor
 from torch.distributions.kl import register_kl
 
 from pyrogram.charts import projective
-from pyrogram.charts.checks import broadcast, broadcast_shapes, check_lengths, check_shape, check_size
-from pyrogram.charts.events import counted, total_score
+from pyrogram.charts.checks import broadcast, broadcast_shapes, check_lengths
 from pyrogram.charts.spanning import nonprojective
 from pyrogram.charts.trees import nonprojective_trees, projective_trees
 from pyrogram.operators import captured
@@ -22,29 +21,17 @@ from pyrogram.printable import plural
 from pyrogram.recursion.emit.traces import Trace
 from pyrogram.recursion.run.on_tensors import SumsOnTensors, TensorInputs, TensorProgram
 
-from .charted import (
-    ChartDistribution,
-    Options,
-    Recipe,
-    Self,
-    Summed,
-    conditional,
-    copied,
-    differ,
-    expected_score,
-    structure,
-    traceable,
-)
+from .charted import Options, Recipe, Self, Summed, differ, structure, traceable
 from .constraints import DependencyTrees, LabelledDependencyTrees, Scores
+from .structured import StructuredDistribution, divergence
 
 LONGEST_ENUMERATED = {True: 7, False: 6}  # of projective trees, and of all
 
 
-class DependencyTreeDistribution(ChartDistribution):
+class DependencyTreeDistribution(StructuredDistribution):
     """Trees of given sentences, written as heads, with p(tree) in proportion to exp(score).
 
-    Trees have events, arcs and configurations of arcs, each kind of which has a table of scores. A subclass says which
-    events a tree has and which chart sums over all trees; here is all that follows.
+    Events are arcs and configurations of arcs. A subclass says which a tree has, and which chart sums over all trees.
 
     :param scores: all scores, None for what is not given, by the names of their arguments, which become attributes.
         "arc_scores" is the first; its dtype and device are the distribution's.
@@ -101,20 +88,8 @@ class DependencyTreeDistribution(ChartDistribution):
     # ------------------------------------------------------------------ what a subclass says
 
     @abstractmethod
-    def _events(self, heads: Tensor) -> dict[str, Tensor]:
-        """The events of trees, see :mod:`pyrogram.charts.events`, in the order of the scores that are given."""
-
-    @abstractmethod
     def _marginals(self) -> tuple[Tensor, ...]:
         """log Z and its gradients by the scores that are given, in the parameters' own batch shape."""
-
-    @abstractmethod
-    def _sample(self, count: int) -> Tensor:
-        """Trees (count, *batch_shape, *event_shape)."""
-
-    @abstractmethod
-    def _top_k(self, k: int) -> tuple[Tensor, Tensor]:
-        """The best trees (k, *batch_shape, *event_shape) and their scores."""
 
     # ------------------------------------------------------------------ scores and events
 
@@ -137,37 +112,6 @@ class DependencyTreeDistribution(ChartDistribution):
     def marginals(self) -> Tensor:
         """p(arc is in the tree), shape ``(*batch_shape, n+1, n+1)`` [head, dependent]; of labels, one more axis."""
         return next(iter(self.expected_counts().values()))
-
-    def expected_counts(self) -> dict[str, Tensor]:
-        """The gradient of log Z: the posterior of every event, in the shape of the scores."""
-        log_z, *posteriors = self._posterior()
-        # Copies, so that a caller may change them in place.
-        return {
-            name: copied(p).expand(*self.batch_shape, *p.shape[log_z.dim() :])
-            for name, p in zip(self._scores, posteriors, strict=True)
-        }
-
-    def counts(self, value: Tensor) -> dict[str, Tensor]:
-        """The events of a tree, as indicators in the shape of the scores: the gradient of its score."""
-        if self._validate_args:
-            self._validate_sample(value)
-        return self._indicators(value.long())
-
-    def _indicators(self, value: Tensor) -> dict[str, Tensor]:
-        """:meth:`counts` of what need not be a tree."""
-        tables, dtype = self._scores, self.arc_scores.dtype
-        return {
-            name: counted(events, tuple(tables[name].shape[-self._dims(name) :]), dtype)
-            for name, events in self._events(value).items()
-        }
-
-    def entropy(self) -> Tensor:
-        """Entropy in nats, shape ``batch_shape``; 0 where no tree is possible."""
-        log_z, *posteriors = self._posterior()
-        total = log_z
-        for (name, scores), posterior in zip(self._scores.items(), posteriors, strict=True):
-            total = total - expected_score(posterior, scores, self._dims(name))
-        return torch.where(log_z == -torch.inf, 0.0, total).expand(self.batch_shape)
 
     def parts(self, value: Tensor) -> Tensor:
         """The arcs of trees as zeros and ones, in the shape of :meth:`marginals`, of which they are draws."""
@@ -211,29 +155,6 @@ class DependencyTreeDistribution(ChartDistribution):
             return (log_z, *(marginals[f"{name}_scores"] for name in self._scores))
         return self._kept("posterior", self._marginals)
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        """log p(tree), in nats.
-
-        :param value: heads, shape ``(*sample, *batch, n)``, integers (floats with integral values will do).
-        """
-        if self._validate_args:
-            self._validate_sample(value)
-        score = torch.zeros((), dtype=self.arc_scores.dtype, device=value.device)
-        for name, events in self._events(value.long()).items():
-            score = score + total_score(self._scores[name].flatten(-self._dims(name)), events)
-        return conditional(score, self.log_partition)
-
-    @traceable
-    def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Independent trees, exact, shape ``(*sample_shape, *batch_shape, n)``.
-
-        :raises ValueError: if a sentence has no possible tree.
-        """
-        sample_shape = check_shape("sample_shape", sample_shape)
-        with torch.no_grad():
-            heads = self._sample(sample_shape.numel())
-        return heads.reshape(*sample_shape, *self.batch_shape, *self.event_shape)
-
     def tilted(self: Self, bonus: Tensor) -> Self:
         """The distribution in proportion to p(tree) exp(sum of bonus[i, tree[i]] over words i).
 
@@ -259,26 +180,6 @@ class DependencyTreeDistribution(ChartDistribution):
         return new
 
     # ------------------------------------------------------------------ decoding
-
-    @traceable
-    def top_k(self, k: int) -> tuple[Tensor, Tensor]:
-        """The k most probable trees, best first: heads ``(k, *batch_shape, n)`` and log probabilities.
-
-        Where there are fewer than k possible trees, heads are -1 and log probabilities -inf.
-        """
-        heads, scores = self._top_k(check_size("k", k))
-        log_z = self.log_partition.detach()
-        return heads, torch.where(scores == -torch.inf, scores, scores - log_z)
-
-    @traceable
-    def argmax(self) -> Tensor:
-        """The most probable tree (Viterbi), shape ``(*batch_shape, n)``."""
-        return self._top_k(1)[0][0]  # without log Z
-
-    @property
-    def mode(self) -> Tensor:
-        """The most probable tree."""
-        return self.argmax()
 
     @traceable
     def mbr(self) -> Tensor:
@@ -409,16 +310,14 @@ def _kl(p: DependencyTreeDistribution, q: DependencyTreeDistribution) -> Tensor:
         raise NotImplementedError(
             f"one distribution has {min(missing)} scores and the other has none; give both, zeros will do"
         )
-    total = q.log_partition - p.log_partition
-    for (name, scores), posterior in zip(p._scores.items(), p._posterior()[1:], strict=True):
+    for name, scores in p._scores.items():
         other, dims = q._scores[name], p._dims(name)
         if q._dims(name) != dims or other.shape[other.dim() - dims :] != scores.shape[scores.dim() - dims :]:
             raise NotImplementedError(
                 f"the {name} scores of p and q have different numbers of valences or numbers of labels; "
                 "give both the same"
             )
-        total = total + expected_score(posterior, scores - other, dims)
-    return torch.where(q.log_partition == -torch.inf, torch.inf, total)
+    return divergence(p, q)
 
 
 def comparable(p: DependencyTreeDistribution, q: DependencyTreeDistribution) -> None:

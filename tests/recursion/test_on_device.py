@@ -12,8 +12,8 @@ import pytest
 import torch
 from fake_device import kernels_on, launched
 
-from pyrogram.charts import dmv, hmm
-from pyrogram.distributions import ProjectiveDependencyTree
+from pyrogram.charts import dmv
+from pyrogram.distributions import ProjectiveDependencyTree, StateSequence
 from pyrogram.recursion.run import on_tensors
 from pyrogram.recursion.run.launching import Launcher
 
@@ -147,8 +147,10 @@ def test_numbers_that_sentences_share_may_be_of_any_size(device: Launcher) -> No
     for spread in (1.0, 1000.0):
         transition = spread * torch.tensor([[1.0, -1.0, -0.5], [-2.0, 1.5, -1.0]])
         tables = initial[None], transition[None], emission[None]
-        found = hmm.log_partition(*tables, words)
-        torch.testing.assert_close(found, hmm.log_partition(*tables, words, engine="torch"), rtol=1e-11, atol=1e-11)
+        states = StateSequence(*tables, words)
+        program, given = states._given(words.shape[:1])
+        expected = program.log_partition(given, by_torch=True)
+        torch.testing.assert_close(states.log_partition, expected, rtol=1e-11, atol=1e-11)
     assert {*launched(device)} == {"lanes"}
 
 
