@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from pyrogram.operators import captured
+from pyrogram.printable import plural
 from pyrogram.recursion.run.on_tensors import fits_compiled as fits_compiled
 
 
@@ -103,6 +104,14 @@ def lengths_of_checked(words: Tensor) -> Tensor:
 
 class TooLongError(ValueError):
     """A sentence that was drawn has more words than it may have."""
+
+
+def too_long(tries: int, longest: int) -> TooLongError:
+    """What says that so many sentences in a row were too long."""
+    return TooLongError(
+        f"{plural(tries, 'sampled sentence')} in a row had more than {plural(longest, 'word')}; raise max_length, "
+        "take weights that end a sentence sooner, or say too_long='truncate'"
+    )
 
 
 def check_shape(name: str, value: Any) -> torch.Size:

@@ -225,8 +225,9 @@ class StateSequence(StructuredDistribution):
         return states.clone().expand(*self.batch_shape, *states.shape[-2:])
 
     def expected_counts(self) -> dict[str, Tensor]:
-        counts = super().expected_counts()
-        return {name: counts[name] for name in self.tables}
+        log_z, initial, moves, emissions, *_ = self._posteriors()
+        counts = {"initial": initial.clone(), "transition": moves.clone(), "emission": emissions}
+        return {name: c.expand(*self.batch_shape, *c.shape[log_z.dim() :]) for name, c in counts.items()}
 
     def counts(self, value: Tensor) -> dict[str, Tensor]:
         check_states(value, self.words, self.num_states)

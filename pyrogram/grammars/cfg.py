@@ -25,7 +25,7 @@ from pyrogram.distributions.constraints import LeftmostDerivations
 from pyrogram.distributions.pcfg_derivation import PCFGDerivation
 from pyrogram.event_map import EventMap
 from pyrogram.folding import leaves as leaves_of
-from pyrogram.grammar import Grammar, PackedBlock, TooLong, Weights, checked_inputs
+from pyrogram.grammar import Grammar, PackedBlock, Weights, checked_inputs
 from pyrogram.operators import constant
 from pyrogram.printable import plural, quoted
 from pyrogram.recursion.emit.sentence_events import SentenceTable
@@ -363,23 +363,7 @@ class CFG(Grammar):
             sums=batch.sums.program,
         )
 
-    def sample_trees(
-        self,
-        weights: Mapping[str, Tensor],
-        sample_shape: Sequence[int] = (),
-        max_length: int = 100,
-        *,
-        too_long: TooLong = "redraw",
-    ) -> tuple[Tensor, Tensor]:
-        """Ancestral draws of words, ``(*sample_shape, max_length)``, and leftmost derivations, ``(*sample_shape, L)``.
-
-        Both are padded with -1.
-
-        :param weights: normalised; batch dimensions are the last ones of ``sample_shape``.
-        :param too_long: what becomes of a longer one, see :class:`.Sentence`.
-        :raises ValueError: if a multinomial does not sum to one, or if sentences hardly ever are short enough.
-        """
-        return self._draw(weights, sample_shape, max_length, too_long)
+    sample_trees = Grammar._draw
 
     def _ancestral(
         self, tables: Sequence[Tensor], model: Tensor, max_length: int, cut: bool, tries: int

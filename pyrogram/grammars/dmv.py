@@ -23,7 +23,6 @@ from pyrogram.grammar import (
     Block,
     Grammar,
     SentenceMultinomials,
-    TooLong,
     Weights,
     checked_inputs,
     counts_by_gradient,
@@ -232,21 +231,7 @@ class DMV(Grammar):
         """Heads, of which some may be known; log factors of arcs, too."""
         return Heads(self)
 
-    def sample_trees(
-        self,
-        weights: Mapping[str, Tensor],
-        sample_shape: Sequence[int] = (),
-        max_length: int = 100,
-        *,
-        too_long: TooLong = "redraw",
-    ) -> tuple[Tensor, Tensor]:
-        """Ancestral draws of words and heads, shapes ``(*sample_shape, max_length)``, padded with -1.
-
-        :param weights: normalised; batch dimensions are the last ones of ``sample_shape``.
-        :param too_long: what becomes of a longer one, see :class:`.Sentence`.
-        :raises ValueError: if a multinomial does not sum to one, or if sentences hardly ever are short enough.
-        """
-        return self._draw(weights, sample_shape, max_length, too_long)
+    sample_trees = Grammar._draw
 
     def _ancestral(
         self, tables: Sequence[Tensor], model: Tensor, max_length: int, cut: bool, tries: int
@@ -339,4 +324,5 @@ class DMVDerivation(ProjectiveDependencyTree):
         """f(x, y): the events of given trees, shape ``(*value.shape[:-1], *block.shape)`` per block."""
         if self._validate_args:
             self._validate_sample(value)
-        return self.grammar._by_block(*self._indicators(value.long()).values(), self.words)
+        arcs, stops = self._indicators(value.long()).values()
+        return self.grammar._by_block(arcs, stops, self.words)

@@ -17,7 +17,7 @@ from pyrogram.distributions.state_sequence import StateSequence, check_states, s
 from pyrogram.event_map import EventMap
 from pyrogram.grammar import (
     Block,
-    TooLong,
+    Grammar,
     Weights,
     checked_inputs,
     logarithms,
@@ -119,21 +119,7 @@ class HMM(RecursiveGrammar):
         dtype = torch.get_default_dtype()
         return {name: counted(index, tuple(self.blocks[name].shape), dtype) for name, index in events.items()}
 
-    def sample_states(
-        self,
-        weights: Mapping[str, Tensor],
-        sample_shape: Sequence[int] = (),
-        max_length: int = 100,
-        *,
-        too_long: TooLong = "redraw",
-    ) -> tuple[Tensor, Tensor]:
-        """Ancestral draws of words and states, shapes ``(*sample_shape, max_length)``, padded with -1.
-
-        :param weights: normalised; batch dimensions are the last ones of ``sample_shape``.
-        :param too_long: what becomes of a longer one, see :class:`.Sentence`.
-        :raises ValueError: if a multinomial does not sum to one, or if sentences hardly ever are short enough.
-        """
-        return self._draw(weights, sample_shape, max_length, too_long)
+    sample_states = Grammar._draw
 
     def _ancestral(
         self, tables: Sequence[Tensor], model: Tensor, max_length: int, cut: bool, tries: int
