@@ -74,18 +74,6 @@ def broadcast(*shapes: tuple[int, ...]) -> torch.Size:
         raise ValueError(f"batches of scores and of lengths must broadcast, not have shapes {shown}") from None
 
 
-def check_stops(stops: Tensor, n: int, valences: int) -> None:
-    """
-    :param valences: V, of arcs.
-    :raises ValueError: if scores of stops have another shape than ``(..., n+1, 2, U)``.
-    """
-    shape = tuple(stops.shape)
-    fits = len(shape) >= 3 and shape[-3:-1] == (n + 1, 2)
-    if not fits or not (shape[-1] == valences or (valences == 1 and shape[-1] > 0)):
-        wanted = valences if valences > 1 else "U"
-        raise ValueError(f"stop scores must have shape (..., {n + 1}, 2, {wanted}), not {shape}")
-
-
 def check_lengths(lengths: Tensor, n: int) -> None:
     """
     :raises ValueError: if a length is not in 1..n.

@@ -35,8 +35,8 @@ class DependencyTreeDistribution(StructuredDistribution):
 
     :param scores: all scores, None for what is not given, by the names of their arguments, which become attributes.
         "arc_scores" is the first; its dtype and device are the distribution's.
-    :param event_dims: how many dimensions of each are not the batch's.
-    :param event_shape: of trees; first the number of words.
+    :param shapes: by table, a sign for each axis that is not the batch's: N for n + 1, 2, and a letter for any size.
+    :param columns: of a word in a tree, besides that of heads.
     """
 
     arg_constraints = {"arc_scores": Scores()}
@@ -51,18 +51,20 @@ class DependencyTreeDistribution(StructuredDistribution):
     def __init__(
         self,
         scores: Mapping[str, Tensor | None],
-        event_dims: Mapping[str, int],
-        event_shape: tuple[int, ...],
+        shapes: Mapping[str, str],
         lengths: Tensor | None,
         multiroot: bool,
         validate_args: bool | None,
+        columns: tuple[int, ...] = (),
     ):
         tables = {name: x for name, x in scores.items() if x is not None}
-        shapes = [x.shape[: x.dim() - event_dims[name]] for name, x in tables.items()]
+        event_shape = _num_words(tables, shapes), *columns
+        event_dims = {name: len(axes) for name, axes in shapes.items()}
+        batches = [x.shape[: x.dim() - event_dims[name]] for name, x in tables.items()]
         self._all_full = lengths is None
         if lengths is None:
-            lengths = torch.full(shapes[0], event_shape[0], dtype=torch.long, device=tables["arc_scores"].device)
-        batch_shape = broadcast(*shapes, lengths.shape)
+            lengths = torch.full(batches[0], event_shape[0], dtype=torch.long, device=tables["arc_scores"].device)
+        batch_shape = broadcast(*batches, lengths.shape)
         if lengths.is_floating_point():
             raise ValueError(f"lengths must be integers, not {lengths.dtype}")
         self.__dict__.update(scores)
@@ -318,6 +320,31 @@ def _kl(p: DependencyTreeDistribution, q: DependencyTreeDistribution) -> Tensor:
                 "give both the same"
             )
     return divergence(p, q)
+
+
+def _num_words(tables: Mapping[str, Tensor], shapes: Mapping[str, str]) -> int:
+    """
+    :param shapes: see :class:`DependencyTreeDistribution`.
+    :raises ValueError: if shapes or types of scores do not fit.
+    """
+    arcs, sizes = tables["arc_scores"], shapes["arc_scores"]
+    shape = tuple(arcs.shape[-len(sizes) :])
+    if not arcs.is_floating_point():
+        raise ValueError(f"arc_scores must be floating-point numbers, not {arcs.dtype}")
+    if len(shape) < len(sizes) or shape[0] != shape[1] or shape[0] < 2 or 0 in shape:
+        wanted = ", ".join(["n+1", "n+1", *sizes[2:]])
+        least = "".join(f", {size} >= 1" for size in sizes[2:])
+        raise ValueError(f"arc_scores must have shape (..., {wanted}), n >= 1{least}, not {tuple(arcs.shape)}")
+    known = {"N": shape[0], "2": 2}
+    for name, x in tables.items():
+        axes = shapes[name]
+        event = [*x.shape[-len(axes) :]]
+        if event != [known.get(axis, size) for axis, size in zip(axes, event, strict=False)] or len(event) < len(axes):
+            wanted = ", ".join(str(known.get(axis, axis)) for axis in axes)
+            raise ValueError(f"{name} must have shape (..., {wanted}), not {tuple(x.shape)}")
+        if x.dtype != arcs.dtype:
+            raise ValueError(f"{name} are {x.dtype} but arc_scores are {arcs.dtype}")
+    return shape[0] - 1
 
 
 def comparable(p: DependencyTreeDistribution, q: DependencyTreeDistribution) -> None:

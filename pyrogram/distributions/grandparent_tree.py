@@ -61,32 +61,11 @@ class GrandparentDependencyTree(SummedTreeDistribution):
         multiroot: bool = False,
         validate_args: bool | None = None,
     ):
-        tensors = {"arc_scores": arc_scores, "grandparent_scores": grandparent_scores}
-        tensors |= {} if grandsibling_scores is None else {"grandsibling_scores": grandsibling_scores}
-        check_tensors(tensors, lengths=lengths)
-        if not arc_scores.is_floating_point():
-            raise ValueError(f"arc_scores must be floating-point numbers, not {arc_scores.dtype}")
-        shape = tuple(arc_scores.shape)
-        if len(shape) < 2 or shape[-1] != shape[-2] or shape[-1] < 2:
-            raise ValueError(f"arc_scores must have shape (..., n+1, n+1), n >= 1, not {shape}")
-        N = shape[-1]
-        for name, scores, dims in (("grandparent", grandparent_scores, 3), ("grandsibling", grandsibling_scores, 4)):
-            if scores is None:
-                continue
-            if tuple(scores.shape[-dims:]) != (N,) * dims:
-                expected = ", ".join([str(N)] * dims)
-                raise ValueError(f"{name}_scores must have shape (..., {expected}), not {tuple(scores.shape)}")
-            if scores.dtype != arc_scores.dtype:
-                raise ValueError(f"{name}_scores are {scores.dtype} but arc_scores are {arc_scores.dtype}")
         required = {"arc_scores": arc_scores, "grandparent_scores": grandparent_scores}
-        super().__init__(
-            required | {"grandsibling_scores": grandsibling_scores},
-            {"arc_scores": 2, "grandparent_scores": 3, "grandsibling_scores": 4},
-            (N - 1,),
-            lengths,
-            multiroot,
-            validate_args,
-        )
+        check_tensors(required, grandsibling_scores=grandsibling_scores, lengths=lengths)
+        scores = {**required, "grandsibling_scores": grandsibling_scores}
+        shapes = {"arc_scores": "NN", "grandparent_scores": "NNN", "grandsibling_scores": "NNNN"}
+        super().__init__(scores, shapes, lengths, multiroot, validate_args)
 
     @property
     def _program(self) -> TensorProgram:

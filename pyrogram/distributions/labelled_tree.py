@@ -67,14 +67,8 @@ class LabelledDependencyTree(DependencyTreeDistribution):
         validate_args: bool | None = None,
     ):
         check_tensors({"arc_scores": arc_scores}, lengths=lengths)
-        if not arc_scores.is_floating_point():
-            raise ValueError(f"arc_scores must be floating-point numbers, not {arc_scores.dtype}")
-        shape = tuple(arc_scores.shape)
-        if len(shape) < 3 or shape[-2] != shape[-3] or shape[-2] < 2 or shape[-1] < 1:
-            raise ValueError(f"arc_scores must have shape (..., n+1, n+1, L), n >= 1, L >= 1, not {shape}")
         self.projective = projective
-        event_shape = shape[-2] - 1, 2
-        super().__init__({"arc_scores": arc_scores}, {"arc_scores": 3}, event_shape, lengths, multiroot, validate_args)
+        super().__init__({"arc_scores": arc_scores}, {"arc_scores": "NNL"}, lengths, multiroot, validate_args, (2,))
 
     @property
     def support(self) -> LabelledDependencyTrees:

@@ -81,14 +81,7 @@ class DependencyTree(SummedTreeDistribution):
         validate_args: bool | None = None,
     ):
         check_tensors({"arc_scores": arc_scores}, lengths=lengths)
-        if not arc_scores.is_floating_point():
-            raise ValueError(f"arc_scores must be floating-point numbers, not {arc_scores.dtype}")
-        shape = tuple(arc_scores.shape)
-        if len(shape) < 2 or shape[-1] != shape[-2] or shape[-1] < 2:
-            raise ValueError(f"arc_scores must have shape (..., n+1, n+1), n >= 1, not {shape}")
-        super().__init__(
-            {"arc_scores": arc_scores}, {"arc_scores": 2}, (shape[-1] - 1,), lengths, multiroot, validate_args
-        )
+        super().__init__({"arc_scores": arc_scores}, {"arc_scores": "NN"}, lengths, multiroot, validate_args)
 
     @property
     def _program(self) -> SumsOnTensors:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts import projective
-from pyrogram.charts.checks import check_stops, check_tensors
+from pyrogram.charts.checks import check_tensors
 from pyrogram.charts.trees import arc_valences, over_valences, stop_valences
 from pyrogram.recursion.emit.traces import Trace
 from pyrogram.recursion.run.on_tensors import TensorProgram
@@ -79,20 +79,14 @@ class ProjectiveDependencyTree(SummedTreeDistribution):
                     "say valence=True or valence=False"
                 )
             valence = len(shape) >= 3 and shape[-1] == 2 and shape[-2] == shape[-3]
-        if not arc_scores.is_floating_point():
-            raise ValueError(f"arc_scores must be floating-point numbers, not {arc_scores.dtype}")
-        arcs = arc_scores if valence else arc_scores.unsqueeze(-1)
-        square = arcs.dim() >= 3 and arcs.shape[-2] == arcs.shape[-3] >= 2
-        if not square or arcs.shape[-1] < 1:
-            raise ValueError(f"arc_scores must have shape (..., n+1, n+1) or (..., n+1, n+1, V), n >= 1, not {shape}")
-        n = arcs.shape[-2] - 1
-        if stop_scores is not None:
-            check_stops(stop_scores, n, arcs.shape[-1])
         self._valence = valence
+        shapes = {"arc_scores": "NNV" if valence else "NN", "stop_scores": "N2S"}
         scores = {"arc_scores": arc_scores, "stop_scores": stop_scores}
-        if stop_scores is not None and stop_scores.dtype != arc_scores.dtype:
-            raise ValueError(f"stop_scores are {stop_scores.dtype} but arc_scores are {arc_scores.dtype}")
-        super().__init__(scores, {"arc_scores": 2 + valence, "stop_scores": 3}, (n,), lengths, multiroot, validate_args)
+        super().__init__(scores, shapes, lengths, multiroot, validate_args)
+        if stop_scores is not None and self._valences > 1 and stop_scores.shape[-1] != self._valences:
+            raise ValueError(
+                f"stop_scores must have {self._valences} valences, as arc_scores have, not {stop_scores.shape[-1]}"
+            )
 
     @property
     def _kind(self) -> type:

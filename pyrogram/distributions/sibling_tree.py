@@ -68,28 +68,8 @@ class SiblingDependencyTree(SummedTreeDistribution):
     ):
         required = {"arc_scores": arc_scores, "sibling_scores": sibling_scores}
         check_tensors(required, stop_scores=stop_scores, lengths=lengths)
-        if not arc_scores.is_floating_point():
-            raise ValueError(f"arc_scores must be floating-point numbers, not {arc_scores.dtype}")
-        shape = tuple(arc_scores.shape)
-        if len(shape) < 2 or shape[-1] != shape[-2] or shape[-1] < 2:
-            raise ValueError(f"arc_scores must have shape (..., n+1, n+1), n >= 1, not {shape}")
-        N = shape[-1]
-        for name, scores, event in (("sibling", sibling_scores, (N, N, N)), ("stop", stop_scores, (N, 2, N))):
-            if scores is None:  # stops
-                continue
-            if tuple(scores.shape[-3:]) != event:
-                expected = ", ".join(map(str, event))
-                raise ValueError(f"{name}_scores must have shape (..., {expected}), not {tuple(scores.shape)}")
-            if scores.dtype != arc_scores.dtype:
-                raise ValueError(f"{name}_scores are {scores.dtype} but arc_scores are {arc_scores.dtype}")
-        super().__init__(
-            {"arc_scores": arc_scores, "sibling_scores": sibling_scores, "stop_scores": stop_scores},
-            {"arc_scores": 2, "sibling_scores": 3, "stop_scores": 3},
-            (N - 1,),
-            lengths,
-            multiroot,
-            validate_args,
-        )
+        shapes = {"arc_scores": "NN", "sibling_scores": "NNN", "stop_scores": "N2N"}
+        super().__init__({**required, "stop_scores": stop_scores}, shapes, lengths, multiroot, validate_args)
 
     @property
     def _program(self) -> TensorProgram:
