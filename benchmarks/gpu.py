@@ -185,7 +185,7 @@ def symbols(n: int, count: int, speed: float, rounds: int, device: torch.device)
 
     def by_torch() -> object:
         leaf = on_device.clone().requires_grad_()
-        return torch.autograd.grad(cfg.log_partition(leaf, listed.table, part, engine="torch").sum(), leaf)
+        return torch.autograd.grad(cfg.log_partition(leaf, listed.table, part, by_torch=True).sum(), leaf)
 
     yield row(
         f"CFG, {len(listed.rules)} rules | {n} | torch.float64",

@@ -23,7 +23,6 @@ from .cfg_batch import Batch, batches
 from .cfg_enumerate import enumerate_derivations
 from .cfg_rules import Matches, RuleTable, longest
 from .checks import check_sentence_weights, check_size, keep_nan
-from .projective import Engine, by_torch
 
 __all__ = [
     "Matches", "RuleTable", "derivations", "expected_counts", "log_partition", "longest", "mbr", "posterior_counts",
@@ -32,13 +31,15 @@ __all__ = [
 
 
 def log_partition(
-    log_weights: Float[Tensor, "*B R"], rules: RuleTable, matches: Matches, *, engine: Engine | None = None
+    log_weights: Float[Tensor, "*B R"], rules: RuleTable, matches: Matches, *, by_torch: bool = False
 ) -> Float[Tensor, "N"]:
-    """log Z of each sentence, in nats; -inf, with gradient 0, if it has no derivation. Differentiable."""
-    torch_only = by_torch(log_weights, engine)
+    """log Z of each sentence, in nats; -inf, with gradient 0, if it has no derivation. Differentiable.
+
+    :param by_torch: whether torch does it even where compiled code could.
+    """
     log_z = [log_weights.flatten()[:0]]  # so that a log Z of no sentences has a gradient, too
     for batch, weights in _batches(log_weights, rules, matches):
-        log_z.append(batch.sums.log_partition(batch.inputs(weights), by_torch=torch_only))
+        log_z.append(batch.sums.log_partition(batch.inputs(weights), by_torch=by_torch))
     return keep_nan(torch.cat(log_z), (log_weights, 1))
 
 

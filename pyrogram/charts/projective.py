@@ -125,11 +125,6 @@ def heads_of(rows: Int[Tensor, "*batch n"], N: int) -> Int[Tensor, "*batch n"]:
     return heads.scatter_(-1, torch.where(rows >= 0, rows % N, 0), rows // N)[..., 1:]
 
 
-def by_torch(scores: Tensor, engine: Engine | None) -> bool:
-    """Whether somebody wants torch; without a wish, the recursion chooses."""
-    return engine is not None and choose_engine(scores, engine) == "torch"
-
-
 def choose_engine(arcs: Tensor, engine: Engine | None) -> Engine:
     """Compiled code on the CPU in float32 and float64, torch for all else."""
     if engine not in (None, "compiled", "torch"):
