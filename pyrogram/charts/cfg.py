@@ -37,7 +37,7 @@ def log_partition(
 
     :param by_torch: whether torch does it even where compiled code could.
     """
-    log_z = [log_weights.flatten()[:0]]  # so that a log Z of no sentences has a gradient, too
+    log_z = [log_weights.flatten()[:0]]  # so that a log Z of -inf has a gradient, too
     for batch, weights in _batches(log_weights, rules, matches):
         log_z.append(batch.sums.log_partition(batch.inputs(weights), by_torch=by_torch))
     return keep_nan(torch.cat(log_z), (log_weights, 1))
@@ -69,13 +69,12 @@ def _counts(
     log_weights: Tensor, rules: RuleTable, matches: Matches, scale: Tensor | None, *, by_sentence: bool
 ) -> tuple[Tensor, Tensor]:
     """log Z, and counts of events, times factors of the sentences, of each sentence or summed over those of a batch."""
-    log_z, counts = [log_weights.detach().flatten()[:0]], [log_weights.new_zeros(0, rules.num_events)]
+    found = [(log_weights.detach().flatten()[:0], log_weights.new_zeros(0, rules.num_events))]
     for batch, weights in _batches(log_weights.detach(), rules, matches, rows=by_sentence):
         of_batch = None if scale is None else scale.detach()[batch.place]
-        found = batch.log_counts(weights, of_batch, by_sentence=by_sentence)
-        log_z.append(found[0])
-        counts.append(found[1])
-    return keep_nan(torch.cat(log_z), (log_weights, 1)), torch.cat(counts)
+        found.append(batch.log_counts(weights, of_batch, by_sentence=by_sentence))
+    log_z, counts = map(torch.cat, zip(*found, strict=True))
+    return keep_nan(log_z, (log_weights, 1)), counts
 
 
 def span_marginals(
@@ -182,5 +181,6 @@ def _batches(
         matches.check(rules)
         matches.__dict__["checked"] = rules
     shared = log_weights.dim() == 1
-    for batch in batches(rules, matches, rows=rows or not shared, spans=spans):
-        yield batch, log_weights[None] if shared else log_weights[batch.place]
+    found = batches(rules, matches, rows=rows or not shared, spans=spans)
+    own = [log_weights[None]] * len(found) if shared else log_weights.split([len(batch.matches) for batch in found])
+    yield from zip(found, own, strict=True)

@@ -42,6 +42,23 @@ class Places(NamedTuple):
     event: Numbers
 
 
+class Elements(NamedTuple):
+    """All elements of the tables, one table after the other, on a device.
+
+    :param lengths: of the sentences.
+    :param events: of each element: e, or R b + e of sentence b if it has weights of its own; then come NEVER and ONE.
+    :param others: the log weights of these two.
+    :param shapes: of the tables.
+    :param sizes: the numbers of their elements.
+    """
+
+    lengths: Tensor
+    events: Tensor
+    others: Tensor
+    shapes: Mapping[str, tuple[int, ...]]
+    sizes: list[int]
+
+
 @dataclass
 class Batch:
     """Sentences that are done at a time.
@@ -124,9 +141,9 @@ class Batch:
 
         :param weights: log weights of the events, (1, R), or (B, R).
         """
-        (lengths, index, others), shapes = self._on(weights.device, len(weights) > 1), self._shapes(len(weights))
+        lengths, events, others, shapes, sizes = self._on(weights.device, len(weights))
         flat = torch.cat([weights.double().flatten(), others])  # double, for gradients are large sums
-        parts = flat.index_select(0, index).to(weights.dtype).split([*map(math.prod, shapes.values())])
+        parts = flat.gather(0, events).to(weights.dtype).split(sizes)
         tables = {name: table.view(shapes[name]) for name, table in zip(shapes, parts, strict=True)}
         if self.matches.forbidden is not None and self.form.has_x:
             tables["bonus.X"] = torch.from_numpy(self.allowed).to(weights)
@@ -147,30 +164,27 @@ class Batch:
             inputs, constants = replace(inputs, weights=tables), {"bonus.X": np.asarray(self._factors, dtype)}
         log_z, counts = self.sums.log_counts(inputs, scale, by_sentence=by_sentence, constants=constants)
         rows, R = len(self.matches) if by_sentence else 1, self.rules.num_events
+        elements = self._on(weights.device, rows)
         total = torch.zeros(rows * R + 2, dtype=torch.float64, device=weights.device)
-        values = torch.cat([counts[name].flatten() for name in self._shapes(rows)])
-        total.index_add_(0, self._on(weights.device, rows > 1)[1], values.double())
+        values = torch.cat([counts[name].flatten() for name in elements.shapes])
+        total.scatter_add_(0, elements.events, values.double())
         return log_z, total[:-2].view(rows, R).to(weights.dtype)
 
-    def _on(self, device: torch.device, of_each: bool) -> tuple[Tensor, Tensor, Tensor]:
-        """Lengths, and the event of each element of all tables, on a device: they are copied there once.
-
-        Event e of sentence b is number R b + e, or e, if tables of rules are not ``of_each`` sentence; then come
-        :data:`NEVER` and :data:`ONE`, whose log weights are third.
-        """
-        if (device, of_each) not in self._moved:
-            R, B, numbers = self.rules.num_events, len(self.matches) if of_each else 1, []
+    def _on(self, device: torch.device, rows: int) -> Elements:
+        """The elements, for one row of weights of all sentences or one of each; they are copied there once."""
+        if (device, rows) not in self._moved:
+            R, numbers, shapes = self.rules.num_events, [], self._shapes(rows)
             rules = {kind: events[None] for kind, events in self.kinds.events.items()}
             for events in {**rules, **self.located}.values():
-                first = R * np.arange(B).reshape(-1, *[1] * (events.ndim - 1))
-                numbers.append(np.where(events < 0, events + R * B + 2, first + events).reshape(-1))
-            index = torch.from_numpy(np.concatenate(numbers)).to(device)
+                first = R * np.arange(rows).reshape(-1, *[1] * (events.ndim - 1))
+                numbers.append(np.where(events < 0, events + R * rows + 2, first + events).reshape(-1))
             others = torch.tensor([-torch.inf, 0.0], dtype=torch.float64, device=device)
-            self._moved[device, of_each] = torch.from_numpy(self.matches.lengths).to(device), index, others
-        return self._moved[device, of_each]
+            lengths, index = (torch.from_numpy(x).to(device) for x in (self.matches.lengths, np.concatenate(numbers)))
+            self._moved[device, rows] = Elements(lengths, index, others, shapes, [*map(math.prod, shapes.values())])
+        return self._moved[device, rows]
 
     @cached_property
-    def _moved(self) -> dict[tuple[torch.device, bool], tuple[Tensor, Tensor, Tensor]]:
+    def _moved(self) -> dict[tuple[torch.device, int], Elements]:
         return {}
 
     def names(self, nonterminals: Sequence[str], texts: Mapping[int, str]) -> dict[str, list[str]]:
