@@ -21,7 +21,8 @@ from pathlib import Path
 
 import torch
 
-from pyrogram.charts import cfg, hmm, projective
+from pyrogram.charts import cfg, projective
+from pyrogram.distributions import ProjectiveDependencyTree, StateSequence
 from pyrogram.grammars import CFG, DMV, HMM
 from pyrogram.recursion import Recursion
 from pyrogram.recursion.rules.lowering import lower
@@ -78,9 +79,11 @@ def agreement(device: torch.device) -> Iterator[str]:
     for dtype in DTYPES:
         lengths = torch.arange(1, 6, device=device).repeat(20)
         arcs, stops = scores(100, 5, dtype, device, 2), torch.randn(100, 6, 2, 2, dtype=dtype, device=device)
-        log_z, by_arcs, by_stops = projective.marginals(arcs, stops, lengths)
-        best = projective.top_k(arcs, stops, lengths)[1][0]
-        drawn = projective.sample(arcs[:5], stops[:5], lengths[:5], num_samples=20_000)
+        trees = ProjectiveDependencyTree(arcs, stops, lengths, valence=True)
+        log_z, by_arcs, _ = trees._marginals()
+        best = trees._top_k(1)[1][0]
+        few = ProjectiveDependencyTree(arcs[:5], stops[:5], lengths[:5], valence=True)
+        drawn = few.sample((20_000,))
         errors, freedom, statistic = [0.0, 0.0, 0.0], 0, 0.0
         for b, n in enumerate(lengths.tolist()):
             one = oracle.Enumeration(
@@ -97,9 +100,14 @@ def agreement(device: torch.device) -> Iterator[str]:
                     if expected > 5:
                         statistic += (rows.count(tree) - expected) ** 2 / expected
                         freedom += 1
-        assert by_stops is not None
         values = " | ".join(f"{e:.1e}" for e in errors)
         yield f"| {dtype} | {values} | {statistic / max(1, freedom):.2f} |\n"
+
+
+def sums(arcs: torch.Tensor, by_torch: bool = False) -> object:
+    """Log Z and posteriors of plain projective trees."""
+    trees = ProjectiveDependencyTree(arcs, valence=True, validate_args=False)
+    return trees._program.marginals(trees._given(trees.batch_shape), by_torch=by_torch)
 
 
 def throughput(device: torch.device, quick: bool) -> Iterator[str]:
@@ -121,9 +129,9 @@ def throughput(device: torch.device, quick: bool) -> Iterator[str]:
                 f"trees | {n} | {dtype}",
                 recursion,
                 (n, count, arcs.element_size(), speed, rounds),
-                lambda arcs=arcs: projective.marginals(arcs),
-                (len(few), lambda few=few: projective.marginals(few, engine="torch")),
-                (len(on_cpu), lambda on_cpu=on_cpu: projective.marginals(on_cpu)),
+                lambda arcs=arcs: sums(arcs),
+                (len(few), lambda few=few: sums(few, by_torch=True)),
+                (len(on_cpu), lambda on_cpu=on_cpu: sums(on_cpu)),
             )
         grammar = DMV(30)
         words = torch.randint(30, (count, n), device=device)
@@ -145,6 +153,11 @@ def throughput(device: torch.device, quick: bool) -> Iterator[str]:
         yield from symbols(n, count, speed, rounds, device)
 
 
+def chains_by_torch(states: StateSequence) -> object:
+    program, given = states._given(states.batch_shape, by_word=False)
+    return program.marginals(given, by_sentence=True, by_torch=True)
+
+
 def symbols(n: int, count: int, speed: float, rounds: int, device: torch.device) -> Iterator[str]:
     """Expected counts of chains, and of of grammars as lists of rules."""
     for states in (10, 50):
@@ -155,13 +168,12 @@ def symbols(n: int, count: int, speed: float, rounds: int, device: torch.device)
         few, on_cpu = words[: max(64, count // 64)], words[: max(64, count // 128)].cpu()
         logs = dict(zip(grammar.blocks, tables, strict=True))
         there = {name: t.cpu() for name, t in logs.items()}
-        batch = [t[None] for t in tables]
         yield row(
             f"HMM, {states} states | {n} | torch.float64",
             None,
             (n, count, 8, speed, rounds),
             lambda grammar=grammar, logs=logs, words=words: grammar.expected_counts(logs, words),
-            (len(few), lambda batch=batch, few=few: hmm.posteriors(*batch, few, engine="torch")),
+            (len(few), lambda tables=tables, few=few: chains_by_torch(StateSequence(*tables, few))),
             (len(on_cpu), lambda grammar=grammar, there=there, w=on_cpu: grammar.expected_counts(there, w)),
         )
     listed, generator = lists_of_rules(), torch.Generator().manual_seed(0)
@@ -170,12 +182,17 @@ def symbols(n: int, count: int, speed: float, rounds: int, device: torch.device)
     rules = torch.randn(len(listed.rules), generator=generator).double()
     on_device = rules.to(device)
     whole, part, small = (listed.matches(w) for w in (words, few, on_cpu))
+
+    def by_torch() -> object:
+        leaf = on_device.clone().requires_grad_()
+        return torch.autograd.grad(cfg.log_partition(leaf, listed.table, part, by_torch=True).sum(), leaf)
+
     yield row(
         f"CFG, {len(listed.rules)} rules | {n} | torch.float64",
         None,
         (n, len(words), 8, speed, rounds),
         lambda: cfg.expected_counts(on_device, listed.table, whole),
-        (len(few), lambda: cfg.expected_counts(on_device, listed.table, part, engine="torch")),
+        (len(few), by_torch),
         (len(on_cpu), lambda: cfg.expected_counts(rules, listed.table, small)),
     )
 

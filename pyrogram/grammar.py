@@ -282,13 +282,23 @@ class Grammar(ABC):
         :param too_long: what becomes of a longer one: it is drawn again, its growth is cut off, or it is an error.
         :returns: words, shape ``(*sample_shape, max_length)``, padded with -1.
         """
-        return self._draw(weights, sample_shape, max_length, too_long)[0]
+        return self._draw(weights, sample_shape, max_length, too_long=too_long)[0]
 
     def _draw(
-        self, weights: Mapping[str, Tensor], sample_shape: Sequence[int], max_length: int, too_long: TooLong
+        self,
+        weights: Mapping[str, Tensor],
+        sample_shape: Sequence[int] = (),
+        max_length: int = 100,
+        *,
+        too_long: TooLong = "redraw",
     ) -> tuple[Tensor, Tensor]:
-        """Ancestral draws of words, ``(*sample_shape, max_length)``, and of their derivations; see :meth:`sample`.
+        """Ancestral draws of words, ``(*sample_shape, max_length)``, and of their structures, ``(*sample_shape, L)``.
 
+        Both are padded with -1. A structure are the heads of a tree, the states of a sequence, or the rules or events
+        of a derivation.
+
+        :param weights: normalised; batch dimensions are the last ones of ``sample_shape``.
+        :param too_long: what becomes of a longer one, see :class:`.Sentence`.
         :raises ValueError: if a multinomial does not sum to one, or if sentences hardly ever are short enough.
         """
         sample_shape = check_shape("sample_shape", sample_shape)

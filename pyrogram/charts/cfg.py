@@ -13,24 +13,16 @@ O(n^3 P + n^2 R) time for P distinct right sides of R binary rules.
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pyrogram.recursion.run.derivatives import derivatives
-from pyrogram.recursion.torch.engine import is_traced
-
 from .cfg_batch import Batch, batches
 from .cfg_enumerate import enumerate_derivations
 from .cfg_rules import Matches, RuleTable, longest
 from .checks import check_sentence_weights, check_size, keep_nan
-from .projective import Engine, choose_engine
-
-# What is wanted: log Z alone, or with counts: summed, or a row for each sentence.
-LOG_Z, SUM, ROWS = range(3)
 
 __all__ = [
     "Matches", "RuleTable", "derivations", "expected_counts", "log_partition", "longest", "mbr", "posterior_counts",
@@ -39,15 +31,16 @@ __all__ = [
 
 
 def log_partition(
-    log_weights: Float[Tensor, "*B R"], rules: RuleTable, matches: Matches, *, engine: Engine | None = None
+    log_weights: Float[Tensor, "*B R"], rules: RuleTable, matches: Matches, *, by_torch: bool = False
 ) -> Float[Tensor, "N"]:
-    """log Z of each sentence, in nats; -inf, with gradient 0, if it has no derivation. Differentiable."""
-    _check(log_weights, rules, matches)
-    if choose_engine(log_weights, engine) == "torch":
-        return keep_nan(_on_tensors(log_weights, rules, matches, engine), (log_weights, 1))
-    if torch.is_grad_enabled() and log_weights.requires_grad:
-        return keep_nan(_LogPartition.apply(log_weights, rules, matches), (log_weights, 1))
-    return keep_nan(_run(log_weights, rules, matches, None, LOG_Z)[0], (log_weights, 1))
+    """log Z of each sentence, in nats; -inf, with gradient 0, if it has no derivation. Differentiable.
+
+    :param by_torch: whether torch does it even where compiled code could.
+    """
+    log_z = [log_weights.flatten()[:0]]  # so that a log Z of -inf has a gradient, too
+    for batch, weights in _batches(log_weights, rules, matches):
+        log_z.append(batch.sums.log_partition(batch.inputs(weights), by_torch=by_torch))
+    return keep_nan(torch.cat(log_z), (log_weights, 1))
 
 
 def expected_counts(
@@ -55,35 +48,32 @@ def expected_counts(
     rules: RuleTable,
     matches: Matches,
     sentence_weights: Float[Tensor, "N"] | None = None,
-    *,
-    engine: Engine | None = None,
 ) -> tuple[Float[Tensor, "N"], Float[Tensor, "R"]]:
     """log Z of each sentence, and the expected counts of all events summed over the sentences. No graph.
 
     :param sentence_weights: how often each sentence counts; None: once.
     """
-    _check(log_weights, rules, matches)
     check_sentence_weights(sentence_weights, len(matches))
-    if log_weights.dim() == 2:
-        log_z, rows = posterior_counts(log_weights, rules, matches, engine=engine)
-        return log_z, (rows if sentence_weights is None else rows * sentence_weights[:, None]).sum(0)
-    if choose_engine(log_weights.detach(), engine) == "torch":
-        log_z, counts = _by_gradient(log_weights, rules, matches, sentence_weights, engine)
-    else:
-        log_z, counts = _run(log_weights, rules, matches, sentence_weights, SUM)
-    return keep_nan(log_z, (log_weights, 1)), counts
+    log_z, counts = _counts(log_weights, rules, matches, sentence_weights, by_sentence=log_weights.dim() == 2)
+    return log_z, counts.sum(0)
 
 
 def posterior_counts(
-    log_weights: Float[Tensor, "*B R"], rules: RuleTable, matches: Matches, *, engine: Engine | None = None
+    log_weights: Float[Tensor, "*B R"], rules: RuleTable, matches: Matches
 ) -> tuple[Float[Tensor, "N"], Float[Tensor, "N R"]]:
     """log Z and the expected counts of all events of each sentence. No graph."""
-    _check(log_weights, rules, matches)
-    if choose_engine(log_weights.detach(), engine) == "torch":
-        rows = log_weights.detach().expand(len(matches), rules.num_events).clone()
-        log_z, counts = _by_gradient(rows, rules, matches, None, engine)
-    else:
-        log_z, counts = _run(log_weights, rules, matches, None, ROWS)
+    return _counts(log_weights, rules, matches, None, by_sentence=True)
+
+
+def _counts(
+    log_weights: Tensor, rules: RuleTable, matches: Matches, scale: Tensor | None, *, by_sentence: bool
+) -> tuple[Tensor, Tensor]:
+    """log Z, and counts of events, times factors of the sentences, of each sentence or summed over those of a batch."""
+    found = [(log_weights.detach().flatten()[:0], log_weights.new_zeros(0, rules.num_events))]
+    for batch, weights in _batches(log_weights.detach(), rules, matches, rows=by_sentence):
+        of_batch = None if scale is None else scale.detach()[batch.place]
+        found.append(batch.log_counts(weights, of_batch, by_sentence=by_sentence))
+    log_z, counts = map(torch.cat, zip(*found, strict=True))
     return keep_nan(log_z, (log_weights, 1)), counts
 
 
@@ -96,16 +86,15 @@ def span_marginals(
 
     :param num_symbols: only the first so many symbols; None: all. Long rules make many that nobody asks for.
     """
-    _check(log_weights, rules, matches)
     N = matches.max_length + 1
     S = rules.num_symbols if num_symbols is None else check_size("num_symbols", num_symbols)
     if S > rules.num_symbols:
         raise ValueError(f"num_symbols must be at most {rules.num_symbols}, all that there are, not {S}")
-    out = np.zeros((len(matches), N, N, S))
-    for batch, weights in _batches(log_weights, rules, matches, spans=True):
+    out = log_weights.new_zeros(len(matches), N, N, S)
+    for batch, weights in _batches(log_weights.detach().double(), rules, matches, spans=True):
         n = batch.matches.max_length + 1
-        out[batch.place, :n, :n] = batch.marginals(weights, S)
-    return torch.from_numpy(out).to(log_weights)
+        out[batch.place, :n, :n] = batch.marginals(weights, S).to(out)
+    return out
 
 
 def sample(
@@ -120,15 +109,14 @@ def sample(
 
     :raises ValueError: if a sentence has no derivation.
     """
-    _check(log_weights, rules, matches)
     L, num_samples = longest(rules, matches.max_length), check_size("num_samples", num_samples, 0)
     ids = np.full((num_samples, len(matches), L), -1)
-    for batch, weights in _batches(log_weights, rules, matches, moved=False):
+    for batch, weights in _batches(log_weights.detach().double(), rules, matches):
         seed = int(torch.randint(2**62, (), generator=generator))
         log_z, ids[:, batch.place] = batch.draws(weights, num_samples, seed, L)
-        possible = (log_z > -np.inf) & (log_z < np.inf)
+        possible = log_z.isfinite()
         if not possible.all():
-            first = batch.first + int(possible.argmin())
+            first = batch.first + int(possible.long().argmin())
             raise ValueError(f"sentence {first} has no derivation of positive weight to sample")
     return torch.from_numpy(ids).to(log_weights.device)
 
@@ -137,12 +125,12 @@ def top_k(
     log_weights: Float[Tensor, "*B R"], rules: RuleTable, matches: Matches, k: int = 1
 ) -> tuple[Int[Tensor, "k N L"], Float[Tensor, "k N"]]:
     """The k derivations of greatest weight, best first, and their log weights; -1 and -inf where there are fewer."""
-    _check(log_weights, rules, matches)
     k, L = check_size("k", k), longest(rules, matches.max_length)
-    scores, ids = np.zeros((k, len(matches))), np.full((k, len(matches), L), -1)
-    for batch, weights in _batches(log_weights, rules, matches, moved=False):
-        scores[:, batch.place], ids[:, batch.place] = batch.best(weights, k, L)
-    return torch.from_numpy(ids).to(log_weights.device), torch.from_numpy(scores).to(log_weights)
+    scores, ids = log_weights.new_zeros(k, len(matches)), np.full((k, len(matches), L), -1)
+    for batch, weights in _batches(log_weights.detach().double(), rules, matches):
+        best, ids[:, batch.place] = batch.best(weights, k, L)
+        scores[:, batch.place] = best.to(scores)
+    return torch.from_numpy(ids).to(log_weights.device), scores
 
 
 def mbr(
@@ -158,12 +146,11 @@ def mbr(
         rules with their spans (of a right side that was split: where its first symbol ends).
     :returns: (B, L), -1 for sentences without derivations.
     """
-    _check(log_weights, rules, matches)
     if criterion not in ("spans", "rules"):
         raise ValueError(f"criterion must be 'spans' or 'rules', not {criterion!r}")
     L = longest(rules, matches.max_length)
     ids = np.full((len(matches), L), -1)
-    for batch, weights in _batches(log_weights, rules, matches, spans=criterion == "spans"):
+    for batch, weights in _batches(log_weights.detach().double(), rules, matches, spans=criterion == "spans"):
         decode = batch.best_spans if criterion == "spans" else batch.best_rules
         ids[batch.place] = decode(weights, L)
     return torch.from_numpy(ids).to(log_weights.device)
@@ -176,8 +163,13 @@ def derivations(rules: RuleTable, matches: Matches, sentence: int = 0) -> Int[Te
     return torch.from_numpy(enumerate_derivations(rules, matches, sentence))
 
 
-def _check(log_weights: Tensor, rules: RuleTable, matches: Matches) -> None:
-    """
+def _batches(
+    log_weights: Tensor, rules: RuleTable, matches: Matches, *, rows: bool = False, spans: bool = False
+) -> Iterator[tuple[Batch, Tensor]]:
+    """Batches with their log weights, (1, R) or (B, R).
+
+    :param rows: whether every sentence has counts of its own.
+    :param spans: whether posteriors of spans are wanted.
     :raises ValueError: in one sentence, if shapes do not fit; compiled code does not look.
     """
     R, B = rules.num_events, len(matches)
@@ -188,98 +180,7 @@ def _check(log_weights: Tensor, rules: RuleTable, matches: Matches) -> None:
     if matches.__dict__.get("checked") is not rules:
         matches.check(rules)
         matches.__dict__["checked"] = rules
-
-
-def _run(
-    log_weights: Tensor, rules: RuleTable, matches: Matches, sentence_weights: Tensor | None, mode: int
-) -> tuple[Tensor, Tensor]:
-    """log Z (B,), and counts: zeros or their sum, (R,), or (B, R), on the CPU."""
-    B, R = len(matches), rules.num_events
-    scale = None if sentence_weights is None else sentence_weights.detach().to("cpu", torch.float64).numpy()
-    dtype = torch.float32 if log_weights.dtype == torch.float32 else torch.float64
-    log_z, counts = np.zeros(B), torch.zeros(B, R, dtype=dtype).numpy() if mode == ROWS else np.zeros((1, R))
-    for batch, weights in _batches(log_weights, rules, matches, rows=mode == ROWS, dtype=dtype):
-        if mode == LOG_Z:
-            log_z[batch.place] = batch.log_z(weights)
-        else:
-            batch_scale = None if scale is None else scale[batch.place]
-            into = counts[batch.place] if mode == ROWS else counts
-            log_z[batch.place] = batch.add_counts(weights, batch_scale, into, by_sentence=mode == ROWS)
-    expected = torch.from_numpy(counts).to(log_weights)
-    return torch.from_numpy(log_z).to(log_weights), expected if mode == ROWS else expected[0]
-
-
-def _batches(
-    log_weights: Tensor,
-    rules: RuleTable,
-    matches: Matches,
-    *,
-    rows: bool = False,
-    spans: bool = False,
-    moved: bool = True,
-    dtype: torch.dtype = torch.float64,
-) -> Iterator[tuple[Batch, Any]]:
-    """Batches with their log weights, (1, R) or (B, R), in float64 or another type: arrays.
-
-    :param rows: whether every sentence has counts of its own.
-    :param moved: whether what is on another device is moved to the CPU; if not, weights are tensors there.
-    """
     shared = log_weights.dim() == 1
-    stacked = (log_weights[None] if shared else log_weights).detach()
-    on_device = not moved and stacked.device.type != "cpu"
-    weights = stacked.to(dtype) if on_device else stacked.to("cpu", dtype).numpy()
-    for batch in batches(rules, matches, rows=rows or not shared, spans=spans):
-        yield batch, weights if shared else weights[batch.place]
-
-
-def _on_tensors(log_weights: Tensor, rules: RuleTable, matches: Matches, engine: Engine | None = None) -> Tensor:
-    """log Z on any device, in any precision, with any derivative, and under torch's transforms.
-
-    :param engine: "torch" if kernels are not to be used.
-    """
-    shared = log_weights.dim() == 1
-    weights = log_weights[None] if shared else log_weights
-    log_z = [log_weights.flatten()[:0]]  # so that a log Z of -inf has a gradient, too
-    for batch in batches(rules, matches, rows=not shared):
-        batch_weights = weights if shared else weights[batch.place]
-        log_z.append(batch.sums.log_partition(batch.tensor_inputs(batch_weights), by_torch=engine == "torch"))
-    return torch.cat(log_z)
-
-
-def _by_gradient(
-    log_weights: Tensor, rules: RuleTable, matches: Matches, scale: Tensor | None, engine: Engine | None
-) -> tuple[Tensor, Tensor]:
-    with torch.inference_mode(False), torch.enable_grad():
-        leaf = log_weights.detach().clone().requires_grad_()
-        log_z = _on_tensors(leaf, rules, matches, engine)
-        total = log_z.masked_fill(log_z == -torch.inf, 0.0)
-        (counts,) = torch.autograd.grad((total if scale is None else total * scale.detach()).sum(), leaf)
-    return log_z.detach(), counts
-
-
-class _LogPartition(torch.autograd.Function):
-    """The compiled engine's log Z, with the counts, so that backward is a product. Then recursions take over."""
-
-    @staticmethod
-    def forward(ctx: Any, log_weights: Tensor, rules: RuleTable, matches: Matches) -> Tensor:
-        shared = log_weights.dim() == 1
-        log_z, counts = _run(log_weights, rules, matches, None, SUM if shared else ROWS)
-        ctx.save_for_backward(log_weights, counts)
-        ctx.rules, ctx.matches = rules, matches
-        return log_z
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        (gradient,) = gradients
-        log_weights, counts = ctx.saved_tensors
-        if torch.is_grad_enabled() or is_traced(gradient):
-
-            def log_z(weights: Tensor) -> list[Tensor]:
-                return [_on_tensors(weights, ctx.rules, ctx.matches, "torch" if is_traced(gradient) else None)]
-
-            return derivatives(log_z, [log_weights], [gradient])[0], None, None
-        if log_weights.dim() == 2:
-            return counts * gradient[:, None], None, None
-        if len(gradient) and bool((gradient == gradient[0]).all()):  # a plate's scale: the usual case
-            return gradient[0] * counts, None, None
-        return _run(log_weights, ctx.rules, ctx.matches, gradient, SUM)[1], None, None
+    found = batches(rules, matches, rows=rows or not shared, spans=spans)
+    own = [log_weights[None]] * len(found) if shared else log_weights.split([len(batch.matches) for batch in found])
+    yield from zip(found, own, strict=True)

@@ -6,6 +6,7 @@ The rules of a kind are the same for all sentences; matches are put into tables 
 of one symbol several times is there in several *layers*.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,7 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pyrogram.recursion.emit.inputs import Inputs
+from pyrogram.recursion.emit.sentence_events import NEVER, ONE
+from pyrogram.recursion.emit.traces import Trace
 from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram
 
 from .cfg_kinds import Kinds, kinds_of
@@ -32,14 +34,29 @@ class Places(NamedTuple):
 
     :param shape: of the table of all sentences.
     :param at: the element of each match, shape (M',).
-    :param event: R for weight one and no event, shape (M',).
-    :param sentence: shape (M',).
+    :param event: of each match, or :data:`ONE`, shape (M',).
     """
 
     shape: tuple[int, ...]
     at: Numbers
     event: Numbers
-    sentence: Numbers
+
+
+class Elements(NamedTuple):
+    """All elements of the tables, one table after the other, on a device.
+
+    :param lengths: of the sentences.
+    :param events: of each element: e, or R b + e of sentence b if it has weights of its own; then come NEVER and ONE.
+    :param others: the log weights of these two.
+    :param shapes: of the tables.
+    :param sizes: the numbers of their elements.
+    """
+
+    lengths: Tensor
+    events: Tensor
+    others: Tensor
+    shapes: Mapping[str, tuple[int, ...]]
+    sizes: list[int]
 
 
 @dataclass
@@ -82,21 +99,24 @@ class Batch:
 
         :param row_of: the row of each symbol.
         """
-        B, N, R = len(self.matches), self.matches.max_length + 1, self.rules.num_events
+        B, N = len(self.matches), self.matches.max_length + 1
         sentence, (i, k, symbol, event) = self.matches.sentence[chosen], self.matches.table[chosen].T
         at = ((sentence * N + i) * N if wide else sentence * N) + k
         at = at * rows + row_of[symbol]
         layer = _repeats(at)
         layers = int(layer.max(initial=0)) + 1
         shape = (B, N, N, rows, layers) if wide else (B, N, rows, layers)
-        self.places[name] = Places(shape, at * layers + layer, np.where(event < 0, R, event), sentence)
+        self.places[name] = Places(shape, at * layers + layer, np.where(event < 0, ONE, event))
         return layers
 
     @cached_property
-    def _has_others(self) -> bool:
-        """Whether there are rules or matches without an event, or elements of tables without a rule."""
-        events = [*self.kinds.events.values(), *(places.event for places in self.places.values())]
-        return any((event >= self.rules.num_events).any() for event in events)
+    def located(self) -> dict[str, Numbers]:
+        """The event of each element of the tables by position, int32."""
+        tables = {}
+        for name, (shape, at, event) in self.places.items():
+            tables[name] = np.full(shape, NEVER, np.int32)
+            tables[name].reshape(-1)[at] = event
+        return tables
 
     @property
     def place(self) -> slice:
@@ -116,51 +136,55 @@ class Batch:
 
     # ------------------------------------------------------------------ weights and counts
 
-    def sentences(self, weights: Numbers) -> Inputs:
-        """What the recursion takes.
+    def inputs(self, weights: Tensor) -> TensorInputs:
+        """What the recursion takes; differentiable.
 
         :param weights: log weights of the events, (1, R), or (B, R).
         """
-        if self._has_others:
-            others = np.array([0.0, -np.inf], weights.dtype)
-            weights = np.concatenate([weights, np.broadcast_to(others, (len(weights), 2))], 1)
-        tables = {kind: self._of_kind(weights, kind) for kind in self.kinds.events}
-        for name, (shape, at, event, sentence) in self.places.items():
-            tables[name] = np.full(shape, -np.inf, weights.dtype)
-            tables[name].reshape(-1)[at] = weights[sentence if len(weights) > 1 else 0, event]
-        inputs = Inputs(self.matches.lengths, tables, {}, self.sizes, self.lists, checked=True)
-        return inputs if self.matches.forbidden is None else self._with_bonus(inputs, self.allowed)
-
-    def tensor_inputs(self, weights: Tensor) -> TensorInputs:
-        """:meth:`sentences` in tensors."""
-        events, places, lengths = self._on(weights.device)
-        nothing = torch.zeros_like(weights[:, :1])
-        weights = torch.cat([weights, nothing, nothing - torch.inf], 1)
-        tables = {}
-        for kind, index in events.items():
-            tables[kind] = weights.index_select(1, index.flatten()).unflatten(1, index.shape)
-        for name, (at, event, sentence) in places.items():
-            element = event if len(weights) == 1 else sentence * weights.shape[1] + event
-            values, shape = weights.flatten().index_select(0, element), self.places[name].shape
-            empty = values.new_full((int(np.prod(shape)),), -torch.inf)
-            tables[name] = empty.index_put((at,), values).reshape(shape)
+        lengths, events, others, shapes, sizes = self._on(weights.device, len(weights))
+        flat = torch.cat([weights.double().flatten(), others])  # double, for gradients are large sums
+        parts = flat.gather(0, events).to(weights.dtype).split(sizes)
+        tables = {name: table.view(shapes[name]) for name, table in zip(shapes, parts, strict=True)}
         if self.matches.forbidden is not None and self.form.has_x:
             tables["bonus.X"] = torch.from_numpy(self.allowed).to(weights)
         return TensorInputs(tables, lengths, {}, self.sizes, self.lists, checked=True)
 
-    def _on(self, device: torch.device) -> tuple[dict[str, Tensor], dict[str, list[Tensor]], Tensor]:
-        """Events of tables, places of matches and lengths, on a device: they are copied there once."""
-        if device not in self._moved:
-            events = {kind: torch.from_numpy(event).to(device) for kind, event in self.kinds.events.items()}
-            places = {
-                name: [torch.from_numpy(x).to(device) for x in (place.at, place.event, place.sentence)]
-                for name, place in self.places.items()
-            }
-            self._moved[device] = events, places, torch.from_numpy(self.matches.lengths).to(device)
-        return self._moved[device]
+    def log_counts(
+        self, weights: Tensor, scale: Tensor | None = None, *, by_sentence: bool = False
+    ) -> tuple[Tensor, Tensor]:
+        """Log Z (B,), and expected counts of events, (1, R), or by sentence, (B, R).
+
+        :param weights: see :meth:`inputs`.
+        :param scale: what the counts of each sentence are multiplied by, shape (B,).
+        """
+        inputs, constants = self.inputs(weights), dict[str, Numbers]()
+        if "bonus.X" in inputs.weights and weights.is_cpu:  # raised once for many calls, and not counted
+            tables = {name: w for name, w in inputs.weights.items() if name != "bonus.X"}
+            dtype = np.float32 if weights.dtype == torch.float32 else np.float64
+            inputs, constants = replace(inputs, weights=tables), {"bonus.X": np.asarray(self._factors, dtype)}
+        log_z, counts = self.sums.log_counts(inputs, scale, by_sentence=by_sentence, constants=constants)
+        rows, R = len(self.matches) if by_sentence else 1, self.rules.num_events
+        elements = self._on(weights.device, rows)
+        total = torch.zeros(rows * R + 2, dtype=torch.float64, device=weights.device)
+        values = torch.cat([counts[name].flatten() for name in elements.shapes])
+        total.scatter_add_(0, elements.events, values.double())
+        return log_z, total[:-2].view(rows, R).to(weights.dtype)
+
+    def _on(self, device: torch.device, rows: int) -> Elements:
+        """The elements, for one row of weights of all sentences or one of each; they are copied there once."""
+        if (device, rows) not in self._moved:
+            R, numbers, shapes = self.rules.num_events, [], self._shapes(rows)
+            rules = {kind: events[None] for kind, events in self.kinds.events.items()}
+            for events in {**rules, **self.located}.values():
+                first = R * np.arange(rows).reshape(-1, *[1] * (events.ndim - 1))
+                numbers.append(np.where(events < 0, events + R * rows + 2, first + events).reshape(-1))
+            others = torch.tensor([-torch.inf, 0.0], dtype=torch.float64, device=device)
+            lengths, index = (torch.from_numpy(x).to(device) for x in (self.matches.lengths, np.concatenate(numbers)))
+            self._moved[device, rows] = Elements(lengths, index, others, shapes, [*map(math.prod, shapes.values())])
+        return self._moved[device, rows]
 
     @cached_property
-    def _moved(self) -> dict[torch.device, tuple[dict[str, Tensor], dict[str, list[Tensor]], Tensor]]:
+    def _moved(self) -> dict[tuple[torch.device, int], Elements]:
         return {}
 
     def names(self, nonterminals: Sequence[str], texts: Mapping[int, str]) -> dict[str, list[str]]:
@@ -190,154 +214,66 @@ class Batch:
             names["M"] = [names["N"][i] for i in self.lists["matched"]]
         return names
 
-    def _of_kind(self, numbers: Numbers, kind: str) -> Numbers:
-        """A table of rules by sentence, of numbers by event; the same memory where :attr:`_steps` says how."""
-        events = self.kinds.events[kind]
-        if kind not in self._steps:
-            return np.take(numbers, events, 1)
-        by_row, by_event = numbers.strides
-        steps = [x * by_event for x in self._steps[kind]]
-        first = numbers[:, events.flat[0] :]
-        return np.lib.stride_tricks.as_strided(first, (len(numbers), *events.shape), (by_row, *steps))
-
-    def _tables_of(self, total: Numbers, inputs: Inputs) -> dict[str, Numbers]:
-        """Tables for the counts of each sentence: parts of their total, where events lie as elements of a table do."""
-        return {
-            name: self._of_kind(total, name)
-            if name in self._steps
-            else np.zeros((len(total), *table.shape[1:]), total.dtype)
-            for name, table in inputs.weights.items()
-            if name not in inputs.constants
-        }
-
-    @cached_property
-    def _steps(self) -> dict[str, tuple[int, ...]]:
-        """By kind, how far apart events of neighbours in its table are; of kinds that have all to themselves.
-
-        Those of a grammar whose rules are given in order, the last symbol varying fastest.
-        """
-        all_events = [*self.kinds.events.values(), *(np.unique(places.event) for places in self.places.values())]
-        times = np.bincount(np.concatenate([events.reshape(-1) for events in all_events]))
-        steps_of = {}
-        for kind, events in self.kinds.events.items():
-            origin = (0,) * events.ndim
-            neighbours = [origin[:x] + (min(size, 2) - 1,) + origin[x + 1 :] for x, size in enumerate(events.shape)]
-            steps = tuple(int(events[at] - events[origin]) for at in neighbours)
-            expected = events[origin] + np.tensordot(steps, np.indices(events.shape), 1)
-            if events.max() < self.rules.num_events and (times[events] == 1).all() and (events == expected).all():
-                steps_of[kind] = steps
-        return steps_of
-
-    def log_z(self, weights: Numbers) -> Numbers:
-        """Log Z (B,)."""
-        return self.sums.program.log_counts(self.sentences(weights), counts=False)[0]
-
-    def add_counts(
-        self, weights: Numbers, scale: Numbers | None, total: Numbers, *, by_sentence: bool = False
-    ) -> Numbers:
-        """Log Z (B,); expected counts of events are added to ``total``, (1, R), or by sentence, (B, R).
-
-        :param scale: what the counts of each sentence are multiplied by, shape (B,).
-        """
-        rows, width = total.shape
-        inputs = self.sentences(weights)
-        if self.matches.forbidden is not None and self.form.has_x:
-            inputs = inputs.with_constants({"bonus.X": self._factors})
-        into = self._tables_of(total, inputs) if by_sentence else None
-        log_z, counts = self.sums.program.log_counts(inputs, scale=scale, into=into, by_sentence=by_sentence)
-        counts = into or counts
-        dtype = torch.from_numpy(total).dtype
-        for kind, events in self.kinds.events.items():
-            if into is not None and kind in self._steps:
-                continue
-            is_event = events < width
-            table, index = counts[kind].reshape(rows, -1), events[is_event]
-            table = table if is_event.all() else table[:, is_event.reshape(-1)]
-            torch.from_numpy(total).index_add_(1, torch.from_numpy(index), torch.from_numpy(table).to(dtype))
-        for name, (_, at, event, sentence) in self.places.items():
-            is_event = event < width
-            row = sentence[is_event] if by_sentence else 0
-            np.add.at(total, (row, event[is_event]), counts[name].reshape(-1)[at[is_event]])
-        return log_z
-
     # ------------------------------------------------------------------ derivations
 
-    def best(self, weights: Numbers | Tensor, k: int, width: int) -> tuple[Numbers, Numbers]:
-        """The k best derivations: scores (k, B), and rows of events (k, B, width).
-
-        :param weights: an array, or a tensor on another device.
-        """
-        if isinstance(weights, Tensor):
-            on_device = self.program.best(self.tensor_inputs(weights), k, self._trace, self._width)
-            scores, rows = (x.cpu().numpy() for x in on_device)
-        else:
-            scores, rows = self.program.program.best(self.sentences(weights), k, self._trace, self._width)
+    def best(self, weights: Tensor, k: int, width: int) -> tuple[Tensor, Numbers]:
+        """The k best derivations: scores (k, B), and rows of events (k, B, width)."""
+        scores, rows = self.program.best(self.inputs(weights), k, self._trace, self._width)
         return scores, self._events(rows, width)
 
-    def draws(self, weights: Numbers | Tensor, number: int, seed: int, width: int) -> tuple[Numbers, Numbers]:
-        """Log Z (B,), and rows of events (number, B, width); see :meth:`best`."""
-        if isinstance(weights, Tensor):
-            on_device = self.program.drawn(self.tensor_inputs(weights), number, seed, self._trace, self._width)
-            log_z, rows = (x.cpu().numpy() for x in on_device)
-        else:
-            log_z, rows = self.program.program.draw(self.sentences(weights), number, seed, self._trace, self._width)
+    def draws(self, weights: Tensor, number: int, seed: int, width: int) -> tuple[Tensor, Numbers]:
+        """Log Z (B,), and rows of events (number, B, width)."""
+        log_z, rows = self.program.drawn(self.inputs(weights), number, seed, self._trace, self._width)
         return log_z, self._events(rows, width)
 
-    def marginals(self, weights: Numbers, num_symbols: int) -> Numbers:
+    def marginals(self, weights: Tensor, num_symbols: int) -> Tensor:
         """Posteriors of the first symbols over words i + 1 .. k, (B, n + 1, n + 1, num_symbols)."""
         log_z, X, T = self._spans(weights)
         N = self.matches.max_length + 1
-        posteriors = np.zeros((len(self.matches), N, N, num_symbols))
-        for symbol, (kind, number) in enumerate(zip(self.kinds.kind, self.kinds.number, strict=True)):
-            if symbol >= num_symbols:
-                break
-            if kind == "X":
-                posteriors[..., symbol] = X[..., number]
-            elif kind == "T":
-                posteriors[:, range(N - 1), range(1, N), symbol] = T[:, 1:, number]
-            else:
-                posteriors[np.arange(len(posteriors)), 0, self.matches.lengths, symbol] = np.isfinite(log_z)
-        posteriors[np.isnan(log_z)] = np.nan
+        posteriors = X.new_zeros(len(self.matches), N, N, num_symbols)
+        x, t, z = (np.nonzero(self.kinds.kind[:num_symbols] == kind)[0] for kind in "XTZ")
+        posteriors[..., x] = X[..., self.kinds.number[x]]
+        posteriors.diagonal(1, 1, 2)[:, t] = T[:, 1:, self.kinds.number[t]].mT
+        posteriors[range(len(X)), 0, self.matches.lengths, z[:, None]] = log_z.isfinite().to(X)
+        posteriors[log_z.isnan()] = torch.nan
         return posteriors
 
-    def _spans(self, weights: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+    def _spans(self, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Log Z (B,), posteriors of X over words i + 1 .. k, (B, n + 1, n + 1, X), and of T at k, (B, n + 1, T)."""
-        inputs = self.sentences(weights)
+        inputs = self.inputs(weights)
         if self.matches.forbidden is None:
-            inputs = self._with_bonus(inputs, np.float64(0.0))
-        log_z, counts = spans(self.form._replace(for_sums=True)).program.log_counts(inputs)
+            inputs = self._with_bonus(inputs, weights.new_zeros(()))
+        log_z, counts = spans(self.form._replace(for_sums=True)).log_counts(inputs)
         B, N = len(self.matches), self.matches.max_length + 1
-        X = counts["bonus.X"] if self.form.has_x else np.zeros((B, N, N, 0))
-        return log_z, X, counts["word"].sum(-1) if "word" in counts else np.zeros((B, N, 0))
+        X = counts["bonus.X"] if self.form.has_x else weights.new_zeros(B, N, N, 0)
+        return log_z, X, counts["word"].sum(-1) if "word" in counts else weights.new_zeros(B, N, 0)
 
-    def best_spans(self, weights: Numbers, width: int) -> Numbers:
+    def best_spans(self, weights: Tensor, width: int) -> Numbers:
         """The derivations with the most expected right spans of symbols that have events, as rows (B, width)."""
         _, X, T = self._spans(weights)
-        X, T = X * self._counts_as_span("X"), T * self._counts_as_span("T")
-        inputs = self.sentences(weights)
-        tables = {name: np.where(table > -np.inf, 0.0, table) for name, table in inputs.weights.items()}
+        X, T = (x * torch.from_numpy(self._counts_as_span(kind)).to(x) for kind, x in (("X", X), ("T", T)))
+        inputs = self.inputs(weights)
+        tables = {name: torch.where(table > -torch.inf, 0.0, table) for name, table in inputs.weights.items()}
         if "word" in tables:
-            tables["word"] += T[..., None]
+            tables["word"] = tables["word"] + T[..., None]
         if "bonus.X" in tables:  # what is forbidden
-            X = np.where(inputs.weights["bonus.X"] > -np.inf, X, -np.inf)
+            X = torch.where(inputs.weights["bonus.X"] > -torch.inf, X, -torch.inf)
         inputs = self._with_bonus(replace(inputs, weights=tables), X)
-        return self._events(spans(self.form).program.best(inputs, 1, self._trace, self._width)[1][0], width)
+        return self._events(spans(self.form).best(inputs, 1, self._trace, self._width)[1][0], width)
 
-    def best_rules(self, weights: Numbers, width: int) -> Numbers:
+    def best_rules(self, weights: Tensor, width: int) -> Numbers:
         """The derivations with the most expected right rules in their places, as rows (B, width)."""
-        R, inputs = self.rules.num_events, self.sentences(weights)
-        worth = {kind: (events < R).astype(float)[None] for kind, events in self.kinds.events.items()}
-        for name, (shape, at, event, _) in self.places.items():
-            worth[name] = np.zeros(shape)
-            worth[name].reshape(-1)[at] = event < R
-        return self._events(self.program.program.most_expected(inputs, worth, self._trace, self._width)[1], width)
+        worth = {kind: (events >= 0).astype(float)[None] for kind, events in self.kinds.events.items()}
+        worth |= {name: (events >= 0).astype(float) for name, events in self.located.items()}
+        inputs = self.inputs(weights).arrays()
+        rows = self.program.program.most_expected(inputs, worth, self._trace, self._width)[1]
+        return self._events(torch.from_numpy(rows), width)
 
-    def _with_bonus(self, inputs: Inputs, bonus: Numbers) -> Inputs:
+    def _with_bonus(self, inputs: TensorInputs, bonus: Tensor) -> TensorInputs:
         if not self.form.has_x:
             return inputs
         B, N = len(self.matches), self.matches.max_length + 1
-        bonus = np.broadcast_to(bonus, (B, N, N, self.sizes["N"]))
-        return replace(inputs, weights={**inputs.weights, "bonus.X": bonus})
+        return replace(inputs, weights={**inputs.weights, "bonus.X": bonus.expand(B, N, N, self.sizes["N"])})
 
     @cached_property
     def allowed(self) -> Numbers:
@@ -371,35 +307,32 @@ class Batch:
         return longest(self.rules, self.matches.max_length, with_silent=True)
 
     @cached_property
-    def _trace(self) -> dict[str, tuple[int, ...]]:
+    def _trace(self) -> Trace:
         """A number for each element of the tables: rules first, then matches."""
         trace, first = {}, 0
-        shapes = {kind: events.shape for kind, events in self.kinds.events.items()}
-        for name, shape in {**shapes, **{name: places.shape[1:] for name, places in self.places.items()}}.items():
-            trace[name] = (first, *(int(np.prod(shape[axis + 1 :])) for axis in range(len(shape))))
-            first += int(np.prod(shape))
+        for name, (_, *shape) in self._shapes(1).items():
+            trace[name] = first, *np.empty(shape, np.int8).strides
+            first += math.prod(shape)
         return trace
+
+    def _shapes(self, num_grammars: int) -> dict[str, tuple[int, ...]]:
+        """Of the tables, if there are so many rows of weights."""
+        rules = {name: (num_grammars, *events.shape) for name, events in self.kinds.events.items()}
+        return {**rules, **{name: places.shape for name, places in self.places.items()}}
 
     @cached_property
     def _event_of(self) -> tuple[Numbers, Numbers]:
         """The event of each element of the tables of rules, (E,), and of those by position, (B, E')."""
-        R = self.rules.num_events
         rules = [events.reshape(-1) for events in self.kinds.events.values()]
-        matches = []
-        for places in self.places.values():
-            events = np.full(np.prod(places.shape), R)
-            events[places.at] = places.event
-            matches.append(events.reshape(len(self.matches), -1))
-        return np.concatenate([*rules, [R]]), np.concatenate(matches, 1)
+        matches = [events.reshape(len(self.matches), -1) for events in self.located.values()]
+        return np.concatenate([*rules, [NEVER]]), np.concatenate(matches, 1)
 
-    def _events(self, rows: Numbers, width: int) -> Numbers:
+    def _events(self, elements: Tensor, width: int) -> Numbers:
         """Rows of numbers of elements (..., B, L) as rows of events (..., B, width), both padded with -1."""
-        rules, matches = self._event_of
-        R, E = self.rules.num_events, len(rules) - 1
-        sentence = np.arange(len(self.matches))[:, None]
-        known = rules[np.where((rows >= 0) & (rows < E), rows, E)]
-        events = np.where(rows < E, known, matches[sentence, np.maximum(rows - E, 0)])
-        events = np.where(events < R, events, -1)
+        rows, (rules, matches) = elements.cpu().numpy(), self._event_of
+        E, sentence = len(rules) - 1, np.arange(len(self.matches))[:, None]
+        of_rules = rules[np.where((rows >= 0) & (rows < E), rows, E)]
+        events = np.maximum(np.where(rows < E, of_rules, matches[sentence, np.maximum(rows - E, 0)]), -1)
         events = np.take_along_axis(events, np.argsort(events < 0, axis=-1, kind="stable"), -1)[..., :width]
         padded = np.full((*events.shape[:-1], width), -1)
         padded[..., : events.shape[-1]] = events

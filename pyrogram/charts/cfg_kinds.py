@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pyrogram.recursion.emit.sentence_events import NEVER, ONE
+
 from .cfg_page import SIZES
 from .cfg_rules import RuleTable
 
@@ -22,8 +24,8 @@ class Kinds(NamedTuple):
     :param kind: of each symbol, X, T or Z, shape (S,).
     :param number: of each symbol among those of its kind, shape (S,).
     :param rules: the kinds of rules, and whether they are tables.
-    :param events: by kind, the event of each row of the list, or element of the table; R for weight one and no event,
-        R + 1 for no rule.
+    :param events: by kind, the event of each row of the list, or element of the table; :data:`ONE` for weight one and
+        no event, :data:`NEVER` for no rule.
     :param lists: columns, by name.
     :param sizes: numbers of symbols and rows, by name.
     """
@@ -69,7 +71,7 @@ def _make_kinds(rules: RuleTable, is_wide: Numbers, start_matches: bool) -> Kind
     events: dict[str, Numbers] = {}
     lists: dict[str, Numbers] = {}
     for table, places in (rules.binary, (0, 1, 2)), (rules.unary, (0, 1)):
-        event = np.where(table[:, -1] < 0, rules.num_events, table[:, -1])
+        event = np.where(table[:, -1] < 0, ONE, table[:, -1])
         names = np.char.add(kind[table[:, 0]], kind[table[:, 1]])
         names = np.char.add(names, kind[table[:, 2]]) if len(places) == 3 else names
         for name in ("".join(x) for x in product("XZ", *["XT"] * (len(places) - 1))):
@@ -82,7 +84,7 @@ def _make_kinds(rules: RuleTable, is_wide: Numbers, start_matches: bool) -> Kind
             is_table = len(places) == 3 and len(rows) >= _LEAST_PART * prod(shape) and len(set(at.tolist())) == len(at)
             forms.append((name, is_table))
             if is_table:
-                events[name] = np.full(shape, rules.num_events + 1)
+                events[name] = np.full(shape, NEVER)
                 events[name].reshape(-1)[at] = event[rows]
             else:
                 events[name], sizes[f"R{name}"] = event[rows], len(rows)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from pyrogram.operators import captured
+from pyrogram.printable import plural
 from pyrogram.recursion.run.on_tensors import fits_compiled as fits_compiled
 
 
@@ -73,18 +74,6 @@ def broadcast(*shapes: tuple[int, ...]) -> torch.Size:
         raise ValueError(f"batches of scores and of lengths must broadcast, not have shapes {shown}") from None
 
 
-def check_stops(stops: Tensor, n: int, valences: int) -> None:
-    """
-    :param valences: V, of arcs.
-    :raises ValueError: if scores of stops have another shape than ``(..., n+1, 2, U)``.
-    """
-    shape = tuple(stops.shape)
-    fits = len(shape) >= 3 and shape[-3:-1] == (n + 1, 2)
-    if not fits or not (shape[-1] == valences or (valences == 1 and shape[-1] > 0)):
-        wanted = valences if valences > 1 else "U"
-        raise ValueError(f"stop scores must have shape (..., {n + 1}, 2, {wanted}), not {shape}")
-
-
 def check_lengths(lengths: Tensor, n: int) -> None:
     """
     :raises ValueError: if a length is not in 1..n.
@@ -103,6 +92,14 @@ def lengths_of_checked(words: Tensor) -> Tensor:
 
 class TooLongError(ValueError):
     """A sentence that was drawn has more words than it may have."""
+
+
+def too_long(tries: int, longest: int) -> TooLongError:
+    """What says that so many sentences in a row were too long."""
+    return TooLongError(
+        f"{plural(tries, 'sampled sentence')} in a row had more than {plural(longest, 'word')}; raise max_length, "
+        "take weights that end a sentence sooner, or say too_long='truncate'"
+    )
 
 
 def check_shape(name: str, value: Any) -> torch.Size:

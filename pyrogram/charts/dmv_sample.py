@@ -13,14 +13,11 @@ from numba import njit
 from torch import Tensor
 
 from pyrogram.charts.attachments import Attachments, other_child
-from pyrogram.charts.checks import TooLongError
+from pyrogram.charts.checks import too_long
 from pyrogram.charts.runtime.compiling import kernel
-from pyrogram.charts.runtime.random_numbers import seed_stream, uniform
-from pyrogram.printable import plural
+from pyrogram.charts.runtime.random_numbers import draw_event, seed_stream, uniform
 
 Numbers = Any  # a numpy array
-
-TRIES = 10_000
 
 
 def ancestral(
@@ -28,7 +25,7 @@ def ancestral(
     model: Int[Tensor, "N"],
     max_length: int,
     cut: bool = False,
-    tries: int = TRIES,
+    tries: int = 10_000,
     widths: Sequence[int] = (),
     attachments: Attachments | None = None,
 ) -> tuple[Int[Tensor, "N n"], Int[Tensor, "N n"]]:
@@ -57,10 +54,7 @@ def ancestral(
     root_, stop_ = root.cumsum(-1).numpy(), stop.cumsum(-1).numpy()
     models, far = model.cpu().numpy(), np.array(widths, np.int64)
     if not _grow_all(root_, (sums.numpy(), rows, stop_), models, far, seed, words, heads, tries, cut):
-        raise TooLongError(
-            f"{plural(tries, 'sampled sentence')} in a row had more than {plural(max_length, 'word')}; "
-            "raise max_length, stop more often, or say too_long='truncate'"
-        )
+        raise too_long(tries, max_length)
     return torch.from_numpy(words), torch.from_numpy(heads)
 
 
@@ -98,21 +92,13 @@ def _packed_rows(packed: Attachments, S: int) -> _Rows:
 def _draw_child(attach, rows, row, num_words, state):
     """A child of a head, from the cumulative probabilities of all rows."""
     first = rows.firsts[row]
-    event = _draw(attach[first : first + rows.sizes[row]], state)
+    child = draw_event(attach[first : first + rows.sizes[row]], state)
     if len(rows.starts) == 0:
-        return event
+        return child
     start, end = rows.starts[row], rows.ends[row]
-    if event < end - start:
-        return np.int64(rows.children[start + event])
+    if child < end - start:
+        return np.int64(rows.children[start + child])
     return other_child(rows.children, start, end, np.int64(uniform(state) * (num_words - (end - start))))
-
-
-@njit(nogil=True)
-def _draw(cumulative, state):
-    """An event of a multinomial from its cumulative probabilities."""
-    u = uniform(state) * cumulative[-1]
-    event = np.searchsorted(cumulative, u, side="right")
-    return min(event, len(cumulative) - 1)
 
 
 @kernel
@@ -147,14 +133,14 @@ def _grow_all(root, weights, model, widths, seed, words, heads, tries, cut):
 def _grow(root, weights, state, tag, parent, first, following, cut):
     """Nodes in the order in which they are born; their number, or -1 if there is no room and they are not cut."""
     attach, rows, stop = weights
-    tag[0], parent[0], size = _draw(root, state), -1, 1
+    tag[0], parent[0], size = draw_event(root, state), -1, 1
     node = 0
     while node < size:
         for d in range(2):
             first[node, d] = -1
             last, v = -1, 0
             while True:
-                if _draw(stop[tag[node], d, v], state) == 1:
+                if draw_event(stop[tag[node], d, v], state) == 1:
                     break
                 if size == len(tag):
                     if cut:
@@ -179,13 +165,13 @@ def _grow_by_distance(root, weights, widths, state, tag, parent, first, followin
     side = np.zeros(len(tag), np.int64)
     last = np.full(len(tag), -1, np.int64)
     reached = np.zeros((len(tag), 2), np.int64)
-    tag[0], parent[0], size = _draw(root, state), -1, 1
+    tag[0], parent[0], size = draw_event(root, state), -1, 1
     first[0] = -1
     node = 0
     while node >= 0:
         d = side[node]
         c = np.searchsorted(widths, reached[node, d], side="right")
-        stopped = _draw(stop[tag[node], d, c], state) == 1
+        stopped = draw_event(stop[tag[node], d, c], state) == 1
         if not stopped and size == len(tag):
             if not cut:
                 return -1

@@ -8,15 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from jaxtyping import Int
-from numba import njit
 from torch import Tensor
 
-from pyrogram.charts.checks import TooLongError
+from pyrogram.charts.checks import too_long
 from pyrogram.charts.runtime.compiling import kernel
-from pyrogram.charts.runtime.random_numbers import seed_stream, uniform
-from pyrogram.printable import plural
-
-TRIES = 10_000
+from pyrogram.charts.runtime.random_numbers import draw_event, seed_stream
 
 
 def ancestral(
@@ -24,7 +20,7 @@ def ancestral(
     model: Int[Tensor, "S"],
     max_length: int,
     cut: bool = False,
-    tries: int = TRIES,
+    tries: int = 10_000,
 ) -> tuple[Int[Tensor, "S n"], Int[Tensor, "S n"]]:
     """Words and states of one sentence of each given model, of at most n = ``max_length`` words, padded with -1.
 
@@ -39,18 +35,8 @@ def ancestral(
     seed = int(torch.randint(2**63 - 1, ()))
     initial, transition, emission = (t.detach().to("cpu", torch.float64).cumsum(-1).numpy() for t in tables)
     if not _draw_all(initial, transition, emission, model.cpu().numpy(), seed, words, states, tries, cut):
-        raise TooLongError(
-            f"{plural(tries, 'sampled sentence')} in a row had more than {plural(max_length, 'word')}; "
-            "raise max_length, end more often, or say too_long='truncate'"
-        )
+        raise too_long(tries, max_length)
     return torch.from_numpy(words), torch.from_numpy(states)
-
-
-@njit(nogil=True)
-def _draw(cumulative, state):
-    """An event of a multinomial from its cumulative probabilities."""
-    event = np.searchsorted(cumulative, uniform(state) * cumulative[-1], side="right")
-    return min(event, len(cumulative) - 1)
 
 
 @kernel
@@ -64,11 +50,11 @@ def _draw_all(initial, transition, emission, model, seed, words, states, tries, 
             if attempt == tries:
                 return False
             words[s], states[s] = -1, -1
-            here, t = _draw(initial[m], state), 0
+            here, t = draw_event(initial[m], state), 0
             while here < K and t < max_length:
                 states[s, t] = here
-                words[s, t] = _draw(emission[m, here], state)
-                here = _draw(transition[m, here], state)
+                words[s, t] = draw_event(emission[m, here], state)
+                here = draw_event(transition[m, here], state)
                 t += 1
             if here == K or cut:
                 break

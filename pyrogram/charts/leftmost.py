@@ -12,13 +12,11 @@ from jaxtyping import Bool, Float, Int
 from numba import njit
 from torch import Tensor
 
-from pyrogram.charts.checks import TooLongError
+from pyrogram.charts.checks import too_long
 from pyrogram.charts.runtime.arrays import Array
 from pyrogram.charts.runtime.compiling import kernel
-from pyrogram.charts.runtime.random_numbers import seed_stream, uniform
+from pyrogram.charts.runtime.random_numbers import draw_event, seed_stream
 from pyrogram.printable import plural
-
-TRIES = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +82,7 @@ def ancestral(
     rules: FlatRules,
     max_length: int,
     cut: bool = False,
-    tries: int = TRIES,
+    tries: int = 10_000,
 ) -> tuple[Int[Tensor, "S n"], Int[Tensor, "S L"]]:
     """Words and derivations of sentences of at most ``max_length`` words, padded with -1, n = max_length.
 
@@ -109,10 +107,7 @@ def ancestral(
     while done < len(grammar):
         done, failed = _sample_all(tables, which, seed, tries, words, events, ends, done)
         if failed:
-            raise TooLongError(
-                f"{plural(tries, 'sampled sentence')} in a row had more than {plural(max_length, 'word')}; "
-                "raise max_length, make rules that end a sentence likelier, or say too_long='truncate'"
-            )
+            raise too_long(tries, max_length)
         if done < len(grammar):
             events = np.concatenate([events, np.empty_like(events)])
     sizes = np.diff(ends)
@@ -267,7 +262,7 @@ def _sample_one(tables: _Tables, g: int, state: Array, words: Array, events: Arr
             words[word] = -1 - symbol
             word += 1
             continue
-        r = _draw(tables.cumulative[g], first[symbol], first[symbol + 1], state)
+        r = first[symbol] + draw_event(tables.cumulative[g, first[symbol] : first[symbol + 1]], state)
         if cut:
             now = sizes[soonest[symbol]]
             if coming - now + sizes[r] > n:
@@ -284,16 +279,3 @@ def _sample_one(tables: _Tables, g: int, state: Array, words: Array, events: Arr
             rest[size] = symbols[t]
             size += 1
     return event - begin
-
-
-@njit(nogil=True)
-def _draw(cumulative: Array, start: int, end: int, state: Array) -> int:
-    u = uniform(state) * cumulative[end - 1]
-    low, high = start, end - 1
-    while low < high:
-        middle = (low + high) // 2
-        if cumulative[middle] > u:
-            high = middle
-        else:
-            low = middle + 1
-    return low

@@ -11,8 +11,6 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from .checks import broadcast_shapes
-
 
 def projective_trees(n: int, multiroot: bool = False) -> Int[Tensor, "T n"]:
     """All projective trees of n words, in lexicographic order of their heads.
@@ -112,38 +110,6 @@ def stop_valences(heads: Int[Tensor, "*batch n"], valences: int = 2) -> Int[Tens
     child = heads[..., None, :] == h[:, None]
     right = c > h[:, None]
     return torch.stack([(child & ~right).sum(-1), (child & right).sum(-1)], -1).clamp_max(valences - 1)
-
-
-def tree_scores(
-    heads: Int[Tensor, "*#batch n"],
-    arc_scores: Float[Tensor, "*#batch n+1 n+1 V"],
-    stop_scores: Float[Tensor, "*#batch n+1 2 S"] | None = None,
-) -> Float[Tensor, "*#batch"]:
-    """Score of each tree: its arcs and stops, padding left out. Batch dimensions broadcast.
-
-    :param heads: trees, padded with -1.
-    :param arc_scores: by V valences of the dependent; V = 1 if the score does not depend on it.
-    :param stop_scores: scores of the stops [position, direction, valence]; ROOT's are not read.
-    """
-    n = heads.shape[-1]
-    real = heads >= 0
-    h = heads.clamp_min(0)
-    V = arc_scores.shape[-1]
-    v = arc_valences(heads, V) if V > 1 else torch.zeros_like(h)
-    arcs = arc_scores[..., 1:, :].flatten(-3)  # dependents 1..n: index (h * n + c) * V + v
-    c = torch.arange(n, device=heads.device)
-    index = (h * n + c) * V + v
-    stops_batch = () if stop_scores is None else stop_scores.shape[:-3]
-    batch = broadcast_shapes(index.shape[:-1], arcs.shape[:-1], stops_batch)
-    picked = arcs.expand(*batch, -1).gather(-1, index.expand(*batch, n))
-    score = torch.where(real, picked, 0.0).sum(-1)
-    if stop_scores is not None:
-        S = stop_scores.shape[-1]
-        s = stop_valences(heads, S)[..., 1:, :]
-        stops = stop_scores[..., 1:, :, :]
-        picked = stops.expand(*batch, n, 2, S).gather(-1, s.expand(*batch, n, 2)[..., None])[..., 0]
-        score = score + torch.where(real[..., None], picked, 0.0).sum((-2, -1))
-    return score
 
 
 def has_cycle(heads: Int[Tensor, "*batch n"]) -> Bool[Tensor, "*batch"]:

@@ -14,8 +14,7 @@ import torch
 from pyro.distributions import TorchDistribution
 from torch import Tensor
 
-from pyrogram.charts.checks import broadcast_shapes
-from pyrogram.charts.projective import choose_engine
+from pyrogram.charts.checks import broadcast_shapes, fits_compiled
 from pyrogram.operators import LogSum, Values, captured, log_sum, log_sum_and_gradient, number_of, operate
 from pyrogram.recursion.rules.charts import Chart
 from pyrogram.recursion.rules.recursions import Recursion
@@ -291,6 +290,6 @@ def conditional(score: Tensor, log_z: Tensor) -> Tensor:
 
 def copied(values: Tensor) -> Tensor:
     """A copy, by numpy where it can: torch would wake its threads, which then spin and get in the way of ours."""
-    if values.requires_grad or choose_engine(values, None) == "torch":
+    if values.requires_grad or not fits_compiled(values):
         return values.clone()
     return torch.from_numpy(values.numpy().copy())

@@ -11,9 +11,8 @@ import torch
 from torch import Tensor
 from torch.distributions.constraints import Constraint
 
-from pyrogram.charts.checks import broadcast_shapes
+from pyrogram.charts.checks import broadcast_shapes, fits_compiled
 from pyrogram.charts.leftmost import FlatRules, is_derivation
-from pyrogram.charts.projective import choose_engine
 from pyrogram.charts.trees import is_tree, lengths_of
 from pyrogram.operators import captured
 from pyrogram.recursion.rules.traces import Traces
@@ -36,7 +35,7 @@ class Scores(_Named):
         """Whether all scores satisfy it: for few numbers, numpy is quicker. What is traced cannot be looked at."""
         if captured():
             return True
-        if choose_engine(value, None) == "compiled":
+        if fits_compiled(value):
             return bool(value.detach().numpy().max(initial=-np.inf) < np.inf)
         return bool(self.check(value).all())
 

@@ -5,34 +5,38 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.distributions.kl import register_kl
 
 from pyrogram.charts import projective
-from pyrogram.charts.checks import broadcast, broadcast_shapes, check_lengths, check_shape, check_size
+from pyrogram.charts.checks import broadcast, broadcast_shapes, check_lengths
 from pyrogram.charts.spanning import nonprojective
 from pyrogram.charts.trees import nonprojective_trees, projective_trees
 from pyrogram.operators import captured
 from pyrogram.printable import plural
+from pyrogram.recursion.emit.traces import Trace
+from pyrogram.recursion.run.on_tensors import SumsOnTensors, TensorInputs, TensorProgram
 
-from .charted import ChartDistribution, Options, Recipe, Self, conditional, differ, structure, traceable
+from .charted import Options, Recipe, Self, Summed, differ, structure, traceable
 from .constraints import DependencyTrees, LabelledDependencyTrees, Scores
+from .structured import StructuredDistribution, divergence
 
 LONGEST_ENUMERATED = {True: 7, False: 6}  # of projective trees, and of all
 
 
-class DependencyTreeDistribution(ChartDistribution):
+class DependencyTreeDistribution(StructuredDistribution):
     """Trees of given sentences, written as heads, with p(tree) in proportion to exp(score).
 
-    A subclass says what the score of a tree is and which chart sums over all trees; here is all that follows.
+    Events are arcs and configurations of arcs. A subclass says which a tree has, and which chart sums over all trees.
 
     :param scores: all scores, None for what is not given, by the names of their arguments, which become attributes.
         "arc_scores" is the first; its dtype and device are the distribution's.
-    :param event_dims: how many dimensions of each are not the batch's.
-    :param event_shape: of trees; first the number of words.
+    :param shapes: by table, a sign for each axis that is not the batch's: N for n + 1, 2, and a letter for any size.
+    :param columns: of a word in a tree, besides that of heads.
     """
 
     arg_constraints = {"arc_scores": Scores()}
@@ -47,18 +51,20 @@ class DependencyTreeDistribution(ChartDistribution):
     def __init__(
         self,
         scores: Mapping[str, Tensor | None],
-        event_dims: Mapping[str, int],
-        event_shape: tuple[int, ...],
+        shapes: Mapping[str, str],
         lengths: Tensor | None,
         multiroot: bool,
         validate_args: bool | None,
+        columns: tuple[int, ...] = (),
     ):
         tables = {name: x for name, x in scores.items() if x is not None}
-        shapes = [x.shape[: x.dim() - event_dims[name]] for name, x in tables.items()]
+        event_shape = _num_words(tables, shapes), *columns
+        event_dims = {name: len(axes) for name, axes in shapes.items()}
+        batches = [x.shape[: x.dim() - event_dims[name]] for name, x in tables.items()]
         self._all_full = lengths is None
         if lengths is None:
-            lengths = torch.full(shapes[0], event_shape[0], dtype=torch.long, device=tables["arc_scores"].device)
-        batch_shape = broadcast(*shapes, lengths.shape)
+            lengths = torch.full(batches[0], event_shape[0], dtype=torch.long, device=tables["arc_scores"].device)
+        batch_shape = broadcast(*batches, lengths.shape)
         if lengths.is_floating_point():
             raise ValueError(f"lengths must be integers, not {lengths.dtype}")
         self.__dict__.update(scores)
@@ -70,15 +76,11 @@ class DependencyTreeDistribution(ChartDistribution):
         invalid = validate and not Scores().holds(self.arc_scores)
         super().__init__(batch_shape, torch.Size(event_shape), validate_args=invalid)
         self._validate_args = validate
-        if validate:
-            self._validate_parameters(tables)
-
-    def _validate_parameters(self, tables: Mapping[str, Tensor]) -> None:
-        for name, scores in tables.items():
-            if name != "arc_scores" and not Scores().holds(scores):
+        if not (self._all_full or captured()):  # compiled code does not look
+            check_lengths(self.lengths, event_shape[0])
+        for name, table in tables.items() if validate else ():
+            if name != "arc_scores" and not Scores().holds(table):
                 raise ValueError(f"{name} must be real numbers or -inf, but some are NaN or +inf")
-        if not (self._all_full or captured()):
-            check_lengths(self.lengths, self.event_shape[0])
 
     @property
     def support(self) -> DependencyTrees | LabelledDependencyTrees:
@@ -88,24 +90,30 @@ class DependencyTreeDistribution(ChartDistribution):
     # ------------------------------------------------------------------ what a subclass says
 
     @abstractmethod
-    def _marginals(self) -> tuple[Any, ...]:
-        """log Z and its gradients, likewise."""
+    def _marginals(self) -> tuple[Tensor, ...]:
+        """log Z and its gradients by the scores that are given, in the parameters' own batch shape."""
 
-    @abstractmethod
-    def _score(self, heads: Tensor) -> Tensor:
-        """The score of trees."""
+    # ------------------------------------------------------------------ scores and events
 
-    @abstractmethod
-    def _sample(self, count: int) -> Tensor:
-        """Trees (count, *batch_shape, *event_shape)."""
+    @property
+    def _scores(self) -> dict[str, Tensor]:
+        """Those that are given, by the names of the events."""
+        tables = {name.removesuffix("_scores"): getattr(self, name) for name in self._score_names}
+        return {name: x for name, x in tables.items() if x is not None}
 
-    @abstractmethod
-    def _top_k(self, k: int) -> tuple[Tensor, Tensor]:
-        """The best trees (k, *batch_shape, *event_shape) and their scores."""
+    def _dims(self, name: str) -> int:
+        """How many dimensions the table of some events has."""
+        return self._event_dims[f"{name}_scores"]
 
-    @abstractmethod
+    @property
+    def _own_batch(self) -> torch.Size:
+        """Of the scores and lengths as they are."""
+        shapes = (x.shape[: x.dim() - self._dims(name)] for name, x in self._scores.items())
+        return broadcast(self.lengths.shape, *shapes)
+
     def marginals(self) -> Tensor:
-        """p(arc is in the tree), shape ``(*batch_shape, n+1, n+1)`` [head, dependent]."""
+        """p(arc is in the tree), shape ``(*batch_shape, n+1, n+1)`` [head, dependent]; of labels, one more axis."""
+        return next(iter(self.expected_counts().values()))
 
     def parts(self, value: Tensor) -> Tensor:
         """The arcs of trees as zeros and ones, in the shape of :meth:`marginals`, of which they are draws."""
@@ -121,7 +129,7 @@ class DependencyTreeDistribution(ChartDistribution):
 
     @property
     def _lengths(self) -> Tensor | None:
-        """For the charts, which need not look at lengths that are all n."""
+        """For what need not look at lengths that are all n."""
         return None if self._all_full else self.lengths
 
     def _recipe(self) -> tuple[Recipe, list[Tensor]]:
@@ -146,30 +154,8 @@ class DependencyTreeDistribution(ChartDistribution):
         """log Z and the marginals of all events, in the parameters' own batch shape."""
         if captured():
             log_z, marginals = self._traced_gradient()
-            return (log_z, *(marginals.get(name) for name in self._score_names))
+            return (log_z, *(marginals[f"{name}_scores"] for name in self._scores))
         return self._kept("posterior", self._marginals)
-
-    def log_prob(self, value: Tensor) -> Tensor:
-        """log p(tree), in nats.
-
-        :param value: heads, shape ``(*sample, *batch, n)``, integers (floats with integral values will do).
-        """
-        if self._validate_args:
-            self._validate_sample(value)
-        score = self._score(value.long())
-        log_z = self.log_partition
-        return conditional(score, log_z)
-
-    @traceable
-    def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Independent trees, exact, shape ``(*sample_shape, *batch_shape, n)``.
-
-        :raises ValueError: if a sentence has no possible tree.
-        """
-        sample_shape = check_shape("sample_shape", sample_shape)
-        with torch.no_grad():
-            heads = self._sample(sample_shape.numel())
-        return heads.reshape(*sample_shape, *self.batch_shape, *self.event_shape)
 
     def tilted(self: Self, bonus: Tensor) -> Self:
         """The distribution in proportion to p(tree) exp(sum of bonus[i, tree[i]] over words i).
@@ -198,26 +184,6 @@ class DependencyTreeDistribution(ChartDistribution):
     # ------------------------------------------------------------------ decoding
 
     @traceable
-    def top_k(self, k: int) -> tuple[Tensor, Tensor]:
-        """The k most probable trees, best first: heads ``(k, *batch_shape, n)`` and log probabilities.
-
-        Where there are fewer than k possible trees, heads are -1 and log probabilities -inf.
-        """
-        heads, scores = self._top_k(check_size("k", k))
-        log_z = self.log_partition.detach()
-        return heads, torch.where(scores == -torch.inf, scores, scores - log_z)
-
-    @traceable
-    def argmax(self) -> Tensor:
-        """The most probable tree (Viterbi), shape ``(*batch_shape, n)``."""
-        return self._top_k(1)[0][0]  # without log Z
-
-    @property
-    def mode(self) -> Tensor:
-        """The most probable tree."""
-        return self.argmax()
-
-    @traceable
     def mbr(self) -> Tensor:
         """The tree with the most expected right heads (minimum Bayes risk), shape ``(*batch_shape, n)``.
 
@@ -225,10 +191,8 @@ class DependencyTreeDistribution(ChartDistribution):
         """
         with torch.no_grad():
             expected = self.marginals()
-            if self.projective:
-                heads = projective.mbr(expected[..., None], self.lengths, multiroot=self.multiroot)
-            else:
-                heads = nonprojective.mbr(expected, self.lengths, multiroot=self.multiroot)
+            best = projective.mbr if self.projective else nonprojective.mbr
+            heads = best(expected, self.lengths, multiroot=self.multiroot)
             return torch.where(self.log_partition[..., None] == -torch.inf, -1, heads)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
@@ -268,17 +232,128 @@ def of_heads(values: Tensor, heads: Tensor) -> Tensor:
     return values.expand(*batch, -1).gather(-1, heads.long().clamp_min(0).expand(*batch, -1))
 
 
+class SummedTreeDistribution(DependencyTreeDistribution):
+    """Trees over which a program sums. A subclass says which one, and how scores become its weights."""
+
+    @property
+    @abstractmethod
+    def _program(self) -> SumsOnTensors:
+        """What sums over trees."""
+
+    def _weights(self, scores: Mapping[str, Tensor], lengths: Tensor) -> Mapping[str, Tensor]:
+        """The program's log weights from scores ``(B, *event)`` of B sentences."""
+        return scores
+
+    def _of_weights(self, counts: Mapping[str, Tensor]) -> Sequence[Tensor]:
+        """Its inverse for expected counts: ``(B, *event)``, in the order of the scores."""
+        return [*counts.values()]
+
+    @property
+    def _trace(self) -> Trace:
+        """The number of each weight that is an arc: its head times n + 1, plus its dependent."""
+        return projective.arc_numbers(self.event_shape[0] + 1)
+
+    def _given(self, batch: torch.Size) -> TensorInputs:
+        """The sentences of a batch, as the program takes them."""
+        flat = {name: _flat(x, batch, self._dims(name)) for name, x in self._scores.items()}
+        lengths = _flat(self.lengths, batch, 0)
+        return TensorInputs(self._weights(flat, lengths), lengths, {}, self._sizes)
+
+    @property
+    def _sizes(self) -> dict[str, int]:
+        """Of symbols."""
+        return {}
+
+    def _log_partition(self) -> Tensor:
+        batch = self._own_batch
+        return self._program.log_partition(self._given(batch)).reshape(batch)
+
+    def _summed(self) -> Summed:
+        if not isinstance(self._program, TensorProgram):
+            return super()._summed()
+        return Summed(self._program.recursion, self._given(self._own_batch), self._own_batch, {})
+
+    def _marginals(self) -> tuple[Tensor, ...]:
+        batch = self._own_batch
+        log_z, counts = self._program.marginals(self._given(batch))
+        return tuple(x.reshape(batch + x.shape[1:]) for x in (log_z, *self._of_weights(counts)))
+
+    def _heads_of(self, rows: Tensor) -> Tensor:
+        """Trees, from the program's rows ``(..., n)``."""
+        heads: Tensor = projective.heads_of(rows, self.event_shape[0] + 1)
+        return heads
+
+    def _values(self, rows: Tensor) -> Tensor:
+        return self._heads_of(rows).to(self.arc_scores.device).reshape(len(rows), *self.batch_shape, *self.event_shape)
+
+    def _sample(self, count: int, generator: torch.Generator | None = None) -> Tensor:
+        inputs = self._given(self.batch_shape)
+        return self._values(self._program.draw(inputs, count, self._trace, self.event_shape[0], generator))
+
+    def _top_k(self, k: int) -> tuple[Tensor, Tensor]:
+        scores, rows = self._program.best(self._given(self.batch_shape), k, self._trace, self.event_shape[0])
+        return self._values(rows), scores.to(self.arc_scores).reshape(k, *self.batch_shape)
+
+
+def _flat(x: Tensor, batch: torch.Size, dims: int) -> Tensor:
+    """One batch dimension. For short sentences an operation of torch that does nothing takes noticeable time."""
+    event = x.shape[x.dim() - dims :]
+    return x if len(batch) == 1 and x.shape[: x.dim() - dims] == batch else x.expand(batch + event).reshape(-1, *event)
+
+
+@register_kl(DependencyTreeDistribution, DependencyTreeDistribution)
+def _kl(p: DependencyTreeDistribution, q: DependencyTreeDistribution) -> Tensor:
+    """KL(p || q) = E_p[score_p - score_q] - log Z_p + log Z_q; +inf where p allows what q forbids."""
+    if p._kind is not q._kind:
+        raise NotImplementedError("p and q score different events")
+    comparable(p, q)
+    missing = p._scores.keys() ^ q._scores.keys()
+    if missing:
+        raise NotImplementedError(
+            f"one distribution has {min(missing)} scores and the other has none; give both, zeros will do"
+        )
+    for name, scores in p._scores.items():
+        other, dims = q._scores[name], p._dims(name)
+        if q._dims(name) != dims or other.shape[other.dim() - dims :] != scores.shape[scores.dim() - dims :]:
+            raise NotImplementedError(
+                f"the {name} scores of p and q have different numbers of valences or numbers of labels; "
+                "give both the same"
+            )
+    return divergence(p, q)
+
+
+def _num_words(tables: Mapping[str, Tensor], shapes: Mapping[str, str]) -> int:
+    """
+    :param shapes: see :class:`DependencyTreeDistribution`.
+    :raises ValueError: if shapes or types of scores do not fit.
+    """
+    arcs, sizes = tables["arc_scores"], shapes["arc_scores"]
+    shape = tuple(arcs.shape[-len(sizes) :])
+    if not arcs.is_floating_point():
+        raise ValueError(f"arc_scores must be floating-point numbers, not {arcs.dtype}")
+    if len(shape) < len(sizes) or shape[0] != shape[1] or shape[0] < 2 or 0 in shape:
+        wanted = ", ".join(["n+1", "n+1", *sizes[2:]])
+        least = "".join(f", {size} >= 1" for size in sizes[2:])
+        raise ValueError(f"arc_scores must have shape (..., {wanted}), n >= 1{least}, not {tuple(arcs.shape)}")
+    known = {"N": shape[0], "2": 2}
+    for name, x in tables.items():
+        axes = shapes[name]
+        event = [*x.shape[-len(axes) :]]
+        if event != [known.get(axis, size) for axis, size in zip(axes, event, strict=False)] or len(event) < len(axes):
+            wanted = ", ".join(str(known.get(axis, axis)) for axis in axes)
+            raise ValueError(f"{name} must have shape (..., {wanted}), not {tuple(x.shape)}")
+        if x.dtype != arcs.dtype:
+            raise ValueError(f"{name} are {x.dtype} but arc_scores are {arcs.dtype}")
+    return shape[0] - 1
+
+
 def comparable(p: DependencyTreeDistribution, q: DependencyTreeDistribution) -> None:
     """
     :raises NotImplementedError: if the support of p is not a part of q's, or not of the same sentences.
     """
+    if q.projective and not p.projective:
+        raise NotImplementedError("arcs of p may cross and those of q must not, so the divergence is infinite")
     if p.multiroot and not q.multiroot:
         raise NotImplementedError("p may have several roots and q only one, so the divergence is infinite")
     if p.event_shape != q.event_shape or differ(p.lengths, q.lengths):
         raise NotImplementedError("p and q are not over trees of the same sentences, so the divergence is infinite")
-
-
-def expected_difference(posterior: Tensor, p_scores: Tensor, q_scores: Tensor, event_dim: int) -> Tensor:
-    """E_p[score_p - score_q] of one kind of events; what p does not allow counts nothing."""
-    difference = torch.where(posterior > 0, p_scores - q_scores, torch.zeros_like(posterior))
-    return (posterior * difference).flatten(-event_dim).sum(-1)

@@ -4,20 +4,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import torch
 from torch import Tensor
 
-from pyrogram.charts import grandparent
-from pyrogram.charts.checks import broadcast, check_tensors
-from pyrogram.charts.projective import heads_of
+from pyrogram.charts import grandparent, projective
+from pyrogram.charts.checks import check_tensors
 from pyrogram.charts.sibling_trees import siblings_of
-from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram
+from pyrogram.recursion.emit.traces import Trace
+from pyrogram.recursion.run.on_tensors import TensorProgram
 
-from .charted import Summed
-from .higher_order_tree import HigherOrderTreeDistribution
+from .dependency_tree import SummedTreeDistribution
 
 
-class GrandparentDependencyTree(HigherOrderTreeDistribution):
+class GrandparentDependencyTree(SummedTreeDistribution):
     r"""Projective dependency trees whose arcs are scored together with the head of the head.
 
     A value is a tensor of heads, shape ``(n,)``, as in :class:`ProjectiveDependencyTree`. The *grandparent* of a word
@@ -60,51 +61,18 @@ class GrandparentDependencyTree(HigherOrderTreeDistribution):
         multiroot: bool = False,
         validate_args: bool | None = None,
     ):
-        tensors = {"arc_scores": arc_scores, "grandparent_scores": grandparent_scores}
-        tensors |= {} if grandsibling_scores is None else {"grandsibling_scores": grandsibling_scores}
-        check_tensors(tensors, lengths=lengths)
-        if not arc_scores.is_floating_point():
-            raise ValueError(f"arc_scores must be floating-point numbers, not {arc_scores.dtype}")
-        shape = tuple(arc_scores.shape)
-        if len(shape) < 2 or shape[-1] != shape[-2] or shape[-1] < 2:
-            raise ValueError(f"arc_scores must have shape (..., n+1, n+1), n >= 1, not {shape}")
-        N = shape[-1]
-        for name, scores, dims in (("grandparent", grandparent_scores, 3), ("grandsibling", grandsibling_scores, 4)):
-            if scores is None:
-                continue
-            if tuple(scores.shape[-dims:]) != (N,) * dims:
-                expected = ", ".join([str(N)] * dims)
-                raise ValueError(f"{name}_scores must have shape (..., {expected}), not {tuple(scores.shape)}")
-            if scores.dtype != arc_scores.dtype:
-                raise ValueError(f"{name}_scores are {scores.dtype} but arc_scores are {arc_scores.dtype}")
         required = {"arc_scores": arc_scores, "grandparent_scores": grandparent_scores}
-        super().__init__(
-            required | {"grandsibling_scores": grandsibling_scores},
-            {"arc_scores": 2, "grandparent_scores": 3, "grandsibling_scores": 4},
-            (N - 1,),
-            lengths,
-            multiroot,
-            validate_args,
-        )
-
-    @property
-    def _own_batch(self) -> torch.Size:
-        """Of the scores and lengths as they are."""
-        shapes = (x.shape[: x.dim() - self._dims(name)] for name, x in self._scores.items())
-        return broadcast(self.lengths.shape, *shapes)
+        check_tensors(required, grandsibling_scores=grandsibling_scores, lengths=lengths)
+        scores = {**required, "grandsibling_scores": grandsibling_scores}
+        shapes = {"arc_scores": "NN", "grandparent_scores": "NNN", "grandsibling_scores": "NNNN"}
+        super().__init__(scores, shapes, lengths, multiroot, validate_args)
 
     @property
     def _program(self) -> TensorProgram:
         return grandparent.program(self.grandsibling_scores is not None, self.multiroot)
 
-    def _given(self, batch: torch.Size) -> TensorInputs:
-        """Scores of each sentence of a batch, as the recursion takes them."""
-        flat = {}
-        for name, x in self._scores.items():
-            dims = self._dims(name)
-            flat[name] = x.expand(*batch, *x.shape[x.dim() - dims :]).reshape(-1, *x.shape[x.dim() - dims :])
-        arcs, N = flat["arc"], self.event_shape[0] + 1
-        lengths = self.lengths.expand(batch).reshape(-1)
+    def _weights(self, scores: Mapping[str, Tensor], lengths: Tensor) -> dict[str, Tensor]:
+        arcs, N = scores["arc"], self.event_shape[0] + 1
         # What is in no tree may have any score, and the chart fills cells that no tree needs.
         h, d, x = torch.meshgrid(*[torch.arange(N, device=arcs.device)] * 3, indexing="ij")
         low, high = torch.minimum(h, d), torch.maximum(h, d)
@@ -112,32 +80,30 @@ class GrandparentDependencyTree(HigherOrderTreeDistribution):
         limits = self.lengths.reshape(1) if self.lengths.dim() == 0 else lengths
         within = torch.arange(N, device=arcs.device) <= limits[:, None]
         within = within[:, :, None, None] & within[:, None, :, None] & within[:, None, None, :]
-        with_grandparent = arcs[..., None] + flat["grandparent"].permute(0, 2, 3, 1)
+        with_grandparent = arcs[..., None] + scores["grandparent"].permute(0, 2, 3, 1)
         weights = {
             "root": arcs[:, 0],
             "arc": torch.where(possible & within, with_grandparent, -torch.inf),
         }
-        if "grandsibling" in flat:
+        if "grandsibling" in scores:
             between = (x == h) | ((low < x) & (x < high))  # the sibling x
             by_sibling = (possible & within)[:, :, :, None, :] & between[..., None]
-            weights["sibling"] = torch.where(by_sibling, flat["grandsibling"].permute(0, 2, 3, 4, 1), -torch.inf)
-        return TensorInputs(weights, lengths, {}, {"G": N})
+            weights["sibling"] = torch.where(by_sibling, scores["grandsibling"].permute(0, 2, 3, 4, 1), -torch.inf)
+        return weights
 
-    def _log_partition(self) -> Tensor:
-        return self._program.log_partition(self._given(self._own_batch)).reshape(self._own_batch)
-
-    def _summed(self) -> Summed:
-        return Summed(self._program.recursion, self._given(self._own_batch), self._own_batch, {})
-
-    def _marginals(self) -> tuple[Tensor, ...]:
-        log_z, counts = self._program.marginals(self._given(self._own_batch))
+    def _of_weights(self, counts: Mapping[str, Tensor]) -> Sequence[Tensor]:
         by_grandparent = counts["arc"].permute(0, 3, 1, 2)
         arcs = by_grandparent.sum(1)
         arcs = torch.cat([arcs[:, :1] + counts["root"][:, None], arcs[:, 1:]], 1)
-        tables = [arcs, by_grandparent]
-        if "sibling" in counts:
-            tables.append(counts["sibling"].permute(0, 4, 1, 2, 3))
-        return tuple(x.reshape(self._own_batch + x.shape[1:]) for x in (log_z, *tables))
+        return arcs, by_grandparent, *(x.permute(0, 4, 1, 2, 3) for name, x in counts.items() if name == "sibling")
+
+    @property
+    def _sizes(self) -> dict[str, int]:
+        return {"G": self.event_shape[0] + 1}
+
+    @property
+    def _trace(self) -> Trace:
+        return {"root": (0, 1), **projective.arc_numbers(self.event_shape[0] + 1, by_valence=True)}
 
     def _events(self, heads: Tensor) -> dict[str, Tensor]:
         N = heads.shape[-1] + 1
@@ -149,20 +115,3 @@ class GrandparentDependencyTree(HigherOrderTreeDistribution):
         if self.grandsibling_scores is not None:
             events["grandsibling"] = with_grandparent * N + siblings_of(heads).clamp_min(0)
         return {n: torch.where(heads >= (0 if n == "arc" else 1), index, -1) for n, index in events.items()}
-
-    def _heads(self, rows: Tensor) -> Tensor:
-        return heads_of(rows, self.event_shape[0] + 1).to(self.arc_scores.device)
-
-    def _numbers(self) -> dict[str, tuple[int, ...]]:
-        """Head times N, plus dependent."""
-        N = self.event_shape[0] + 1
-        return {"root": (0, 1), "arc": (0, N, 1, 0)}
-
-    def _sample(self, count: int) -> Tensor:
-        inputs = self._given(self.batch_shape)
-        return self._heads(self._program.draw(inputs, count, self._numbers(), self.event_shape[0]))
-
-    def _top_k(self, k: int) -> tuple[Tensor, Tensor]:
-        scores, rows = self._program.best(self._given(self.batch_shape), k, self._numbers(), self.event_shape[0])
-        heads = self._heads(rows).reshape(k, *self.batch_shape, self.event_shape[0])
-        return heads, scores.to(self.arc_scores).reshape(k, *self.batch_shape)

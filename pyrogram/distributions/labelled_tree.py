@@ -8,16 +8,14 @@ from functools import partial
 
 import torch
 from torch import Tensor
-from torch.distributions.kl import register_kl
 
 from pyrogram.charts.checks import broadcast_shapes, check_tensors
-from pyrogram.charts.projective import entropy
 from pyrogram.printable import plural
 from pyrogram.recursion.torch.semirings import Logarithms
 
-from .charted import Options, copied, traceable
+from .charted import Options, traceable
 from .constraints import DependencyTrees, LabelledDependencyTrees
-from .dependency_tree import DependencyTreeDistribution, comparable, expected_difference
+from .dependency_tree import DependencyTreeDistribution
 from .labellings import best_labellings
 from .nonprojective_tree import DependencyTree
 from .projective_tree import ProjectiveDependencyTree
@@ -69,14 +67,8 @@ class LabelledDependencyTree(DependencyTreeDistribution):
         validate_args: bool | None = None,
     ):
         check_tensors({"arc_scores": arc_scores}, lengths=lengths)
-        if not arc_scores.is_floating_point():
-            raise ValueError(f"arc_scores must be floating-point numbers, not {arc_scores.dtype}")
-        shape = tuple(arc_scores.shape)
-        if len(shape) < 3 or shape[-2] != shape[-3] or shape[-2] < 2 or shape[-1] < 1:
-            raise ValueError(f"arc_scores must have shape (..., n+1, n+1, L), n >= 1, L >= 1, not {shape}")
         self.projective = projective
-        event_shape = shape[-2] - 1, 2
-        super().__init__({"arc_scores": arc_scores}, {"arc_scores": 3}, event_shape, lengths, multiroot, validate_args)
+        super().__init__({"arc_scores": arc_scores}, {"arc_scores": "NNL"}, lengths, multiroot, validate_args, (2,))
 
     @property
     def support(self) -> LabelledDependencyTrees:
@@ -119,11 +111,11 @@ class LabelledDependencyTree(DependencyTreeDistribution):
         of_labels = (self._possible - arcs.masked_fill(arcs == -torch.inf, 0.0)).exp()
         return trees.log_partition, trees.marginals()[..., None] * of_labels
 
-    def _score(self, heads: Tensor) -> Tensor:
+    def _events(self, heads: Tensor) -> dict[str, Tensor]:
         heads, labels = heads.unbind(-1)
-        of_labels = _of_labels(self.arc_scores, heads)
-        labels = labels.clamp_min(0)[..., None].expand(*of_labels.shape[:-1], 1)
-        return of_labels.gather(-1, labels)[..., 0].masked_fill(heads < 0, 0.0).sum(-1)
+        N, L = self.arc_scores.shape[-2:]
+        arc = heads.clamp_min(0) * N + torch.arange(1, N, device=heads.device)
+        return {"arc": torch.where(heads >= 0, arc * L + labels, -1)}
 
     def _sample(self, count: int) -> Tensor:
         heads = self._trees().expand(self.batch_shape).sample((count,))
@@ -145,32 +137,9 @@ class LabelledDependencyTree(DependencyTreeDistribution):
         trees = trees.masked_fill((scores == -torch.inf)[..., None, None], -1)
         return trees.movedim(-3, 0), scores.movedim(-1, 0)
 
-    def marginals(self) -> Tensor:
-        """p(arc is in the tree with this label), shape ``(*batch_shape, n+1, n+1, L)`` [head, dependent, label]."""
-        arcs = copied(self._posterior()[1])  # a caller may change it in place
-        return arcs.expand(*self.batch_shape, *arcs.shape[-3:])
-
     def parts(self, value: Tensor) -> Tensor:
         """The labelled arcs of trees as zeros and ones, in the shape of :meth:`marginals`, of which they are draws."""
-        if self._validate_args:
-            self._validate_sample(value)
-        heads, labels = torch.nn.functional.pad(value, (0, 0, 1, 0), value=-1).unbind(-1)
-        is_head = torch.arange(heads.shape[-1], device=value.device)[:, None] == heads[..., None, :]
-        is_label = labels[..., None, :, None] == torch.arange(self.arc_scores.shape[-1], device=value.device)
-        return (is_head[..., None] & is_label).long()
-
-    def expected_counts(self) -> dict[str, Tensor]:
-        """The gradient of log Z: posterior of every labelled arc, in the shape of the scores."""
-        return {"arc": self.marginals()}
-
-    def counts(self, value: Tensor) -> dict[str, Tensor]:
-        """The labelled arcs of a tree, as indicators in the shape of the scores: the gradient of its score."""
-        return {"arc": self.parts(value.long()).to(self.arc_scores.dtype)}
-
-    def entropy(self) -> Tensor:
-        """Entropy in nats, shape ``batch_shape``; 0 where no tree is possible."""
-        log_z, arcs = self._posterior()
-        return entropy(log_z, [(self.arc_scores.expand(arcs.shape), arcs)]).expand(self.batch_shape)
+        return self.counts(value)["arc"].long()
 
     @traceable
     def mbr(self) -> Tensor:
@@ -224,16 +193,3 @@ def _best_labels(scores: Tensor, real: Tensor, k: int) -> tuple[Tensor, Tensor]:
     only_first[..., 0] = 0.0
     total, labels = best_labellings(torch.where(real[..., None], scores, only_first), k)
     return total, labels.masked_fill(~real[..., None, :], -1)
-
-
-@register_kl(LabelledDependencyTree, LabelledDependencyTree)
-def _kl(p: LabelledDependencyTree, q: LabelledDependencyTree) -> Tensor:
-    """KL(p || q) = E_p[score_p - score_q] - log Z_p + log Z_q; +inf where p allows what q forbids."""
-    comparable(p, q)
-    if q.projective and not p.projective:
-        raise NotImplementedError("arcs of p may cross and those of q must not, so the divergence is infinite")
-    if p.arc_scores.shape[-1] != q.arc_scores.shape[-1]:
-        raise NotImplementedError("p and q have different numbers of labels, so the divergence is infinite")
-    expected = p._posterior()[1]
-    total = q.log_partition - p.log_partition + expected_difference(expected, p.arc_scores, q.arc_scores, 3)
-    return torch.where(q.log_partition == -torch.inf, torch.inf, total)

@@ -9,15 +9,14 @@ from torch import Tensor
 from torch.distributions.kl import register_kl
 
 from pyrogram.charts.checks import check_tensors
-from pyrogram.charts.projective import entropy
 from pyrogram.charts.spanning import nonprojective
-from pyrogram.charts.trees import tree_scores
+from pyrogram.recursion.run.on_tensors import SumsOnTensors
 
-from .charted import copied
-from .dependency_tree import DependencyTreeDistribution, comparable, expected_difference
+from .charted import expected_score
+from .dependency_tree import DependencyTreeDistribution, SummedTreeDistribution, comparable
 
 
-class DependencyTree(DependencyTreeDistribution):
+class DependencyTree(SummedTreeDistribution):
     r"""Dependency trees of given sentences whose arcs may cross, :math:`p(y) = \exp(\mathrm{score}(y)) / Z`.
 
     A value is a tensor of heads, shape ``(n,)``, as in CoNLL: word c (counted from 1) has head ``value[c - 1]``
@@ -82,56 +81,25 @@ class DependencyTree(DependencyTreeDistribution):
         validate_args: bool | None = None,
     ):
         check_tensors({"arc_scores": arc_scores}, lengths=lengths)
-        if not arc_scores.is_floating_point():
-            raise ValueError(f"arc_scores must be floating-point numbers, not {arc_scores.dtype}")
-        shape = tuple(arc_scores.shape)
-        if len(shape) < 2 or shape[-1] != shape[-2] or shape[-1] < 2:
-            raise ValueError(f"arc_scores must have shape (..., n+1, n+1), n >= 1, not {shape}")
-        super().__init__(
-            {"arc_scores": arc_scores}, {"arc_scores": 2}, (shape[-1] - 1,), lengths, multiroot, validate_args
-        )
+        super().__init__({"arc_scores": arc_scores}, {"arc_scores": "NN"}, lengths, multiroot, validate_args)
 
-    def _log_partition(self) -> Tensor:
-        return nonprojective.log_partition(self.arc_scores, self._lengths, multiroot=self.multiroot)
+    @property
+    def _program(self) -> SumsOnTensors:
+        return nonprojective.program(self.multiroot)
 
-    def _marginals(self) -> tuple[Tensor, Tensor]:
-        return nonprojective.marginals(self.arc_scores, self._lengths, multiroot=self.multiroot)
+    def _heads_of(self, rows: Tensor) -> Tensor:
+        return rows
 
-    def _score(self, heads: Tensor) -> Tensor:
-        return tree_scores(heads, self.arc_scores[..., None])
-
-    def _sample(self, count: int) -> Tensor:
-        lengths = self.lengths.expand(self.batch_shape)
-        return nonprojective.sample(self.arc_scores, lengths, num_samples=count, multiroot=self.multiroot)
-
-    def _top_k(self, k: int) -> tuple[Tensor, Tensor]:
-        lengths = self.lengths.expand(self.batch_shape)
-        return nonprojective.top_k(self.arc_scores, lengths, k=k, multiroot=self.multiroot)
-
-    def marginals(self) -> Tensor:
-        """p(arc is in the tree), shape ``(*batch_shape, n+1, n+1)`` [head, dependent]."""
-        arcs = copied(self._posterior()[1])  # a caller may change it in place
-        return arcs.expand(*self.batch_shape, *arcs.shape[-2:])
-
-    def expected_counts(self) -> dict[str, Tensor]:
-        """The gradient of log Z: posterior of every arc, in the shape of the scores."""
-        return {"arc": self.marginals()}
-
-    def counts(self, value: Tensor) -> dict[str, Tensor]:
-        """The arcs of a tree, as indicators in the shape of the scores: the gradient of its score."""
-        return {"arc": self.parts(value.long()).to(self.arc_scores.dtype)}
-
-    def entropy(self) -> Tensor:
-        """Entropy in nats, shape ``batch_shape``; 0 where no tree is possible."""
-        log_z, arcs = self._posterior()
-        return entropy(log_z, [(self.arc_scores.expand(arcs.shape), arcs)]).expand(self.batch_shape)
+    def _events(self, heads: Tensor) -> dict[str, Tensor]:
+        N = heads.shape[-1] + 1
+        arc = heads.clamp_min(0) * N + torch.arange(1, N, device=heads.device)
+        return {"arc": torch.where(heads >= 0, arc, -1)}
 
 
 @register_kl(DependencyTreeDistribution, DependencyTree)
 def _kl(p: DependencyTreeDistribution, q: DependencyTree) -> Tensor:
     """KL(p || q) = -H(p) - E_p[score_q] + log Z_q; +inf where p allows what q forbids. p may be projective."""
     comparable(p, q)
-    expected = p.marginals()
-    total = q.log_partition - p.entropy() + expected_difference(expected, torch.zeros_like(expected), q.arc_scores, 2)
+    total = q.log_partition - p.entropy() - expected_score(p.marginals(), q.arc_scores, 2)
     impossible = (p.log_partition == -torch.inf) | (q.log_partition == -torch.inf)
     return torch.where(impossible, torch.inf, total)

@@ -138,7 +138,7 @@ class PCFGDerivation(RowDerivation):
         texts = {}
         for b, (i, k, symbol, _) in zip(matches.sentence, matches.table, strict=True):
             texts[int(symbol)] = repr(" ".join(self.grammar.words[x] for x in rows[b][i:k]))
-        inputs = batch.tensor_inputs(w.reshape(-1, w.shape[-1]))
+        inputs = batch.inputs(w.reshape(-1, w.shape[-1]))
         return Summed(batch.program.recursion, inputs, self._own_batch, batch.names(self.grammar.nonterminals, texts))
 
     def _recipe(self) -> tuple[Recipe, list[Tensor]]:

@@ -4,21 +4,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
-from torch.distributions.kl import register_kl
 
 from pyrogram.charts import projective
-from pyrogram.charts.checks import check_stops, check_tensors
-from pyrogram.charts.trees import arc_valences, over_valences, stop_valences, tree_scores
+from pyrogram.charts.checks import check_tensors
+from pyrogram.charts.trees import arc_valences, over_valences, stop_valences
+from pyrogram.recursion.emit.traces import Trace
+from pyrogram.recursion.run.on_tensors import TensorProgram
 
-from .charted import Options, Summed, copied
-from .dependency_tree import DependencyTreeDistribution, comparable, expected_difference
+from .charted import Options, copied
+from .dependency_tree import SummedTreeDistribution
 
 
-class ProjectiveDependencyTree(DependencyTreeDistribution):
+class ProjectiveDependencyTree(SummedTreeDistribution):
     r"""Projective dependency trees of given sentences, :math:`p(y) = \exp(\mathrm{score}(y)) / Z`.
 
     A value is a tensor of heads, shape ``(n,)``, as in CoNLL: word c (counted from 1) has head ``value[c - 1]``
@@ -78,18 +79,14 @@ class ProjectiveDependencyTree(DependencyTreeDistribution):
                     "say valence=True or valence=False"
                 )
             valence = len(shape) >= 3 and shape[-1] == 2 and shape[-2] == shape[-3]
-        if not arc_scores.is_floating_point():
-            raise ValueError(f"arc_scores must be floating-point numbers, not {arc_scores.dtype}")
-        arcs = arc_scores if valence else arc_scores.unsqueeze(-1)
-        square = arcs.dim() >= 3 and arcs.shape[-2] == arcs.shape[-3] >= 2
-        if not square or arcs.shape[-1] < 1:
-            raise ValueError(f"arc_scores must have shape (..., n+1, n+1) or (..., n+1, n+1, V), n >= 1, not {shape}")
-        n = arcs.shape[-2] - 1
-        if stop_scores is not None:
-            check_stops(stop_scores, n, arcs.shape[-1])
         self._valence = valence
+        shapes = {"arc_scores": "NNV" if valence else "NN", "stop_scores": "N2S"}
         scores = {"arc_scores": arc_scores, "stop_scores": stop_scores}
-        super().__init__(scores, {"arc_scores": 2 + valence, "stop_scores": 3}, (n,), lengths, multiroot, validate_args)
+        super().__init__(scores, shapes, lengths, multiroot, validate_args)
+        if stop_scores is not None and self._valences > 1 and stop_scores.shape[-1] != self._valences:
+            raise ValueError(
+                f"stop_scores must have {self._valences} valences, as arc_scores have, not {stop_scores.shape[-1]}"
+            )
 
     @property
     def _kind(self) -> type:
@@ -99,106 +96,40 @@ class ProjectiveDependencyTree(DependencyTreeDistribution):
     def _options(self) -> Options:
         return (("valence", self._valence),)
 
-    def _posterior(self) -> Any:
-        log_z, arcs, stops = super()._posterior()
-        return log_z, arcs if arcs.dim() - log_z.dim() == 3 else arcs[..., None], stops
+    @property
+    def _valences(self) -> int:
+        return self.arc_scores.shape[-1] if self._valence else 1
 
     @property
-    def _arcs(self) -> Tensor:
-        return self.arc_scores if self._valence else self.arc_scores.unsqueeze(-1)
+    def _program(self) -> TensorProgram:
+        stops = 0 if self.stop_scores is None else self.stop_scores.shape[-1]
+        return projective.program(self._valences, stops, self.multiroot)
 
-    def _log_partition(self) -> Tensor:
-        return projective.log_partition(self._arcs, self.stop_scores, self._lengths, multiroot=self.multiroot)
+    def _weights(self, scores: Mapping[str, Tensor], lengths: Tensor) -> dict[str, Tensor]:
+        is_flat = self._valence and self._valences == 1
+        return {name: x.squeeze(-1) if is_flat and name == "arc" else x for name, x in scores.items()}
 
-    def _summed(self) -> Summed:
-        trees, inputs, batch = projective.prepare(self._arcs, self.stop_scores, self._lengths, self.multiroot)
-        return Summed(trees.recursion, inputs, batch, {})
+    def _of_weights(self, counts: Mapping[str, Tensor]) -> Sequence[Tensor]:
+        is_flat = self._valence and self._valences == 1
+        return [x.unsqueeze(-1) if is_flat and name == "arc" else x for name, x in counts.items()]
 
-    def _marginals(self) -> tuple[Tensor, Tensor, Tensor | None]:
-        return projective.marginals(self._arcs, self.stop_scores, self._lengths, multiroot=self.multiroot)
-
-    def _score(self, heads: Tensor) -> Tensor:
-        return tree_scores(heads, self._arcs, self.stop_scores)
-
-    def _sample(self, count: int) -> Tensor:
-        arcs = self._arcs.expand(*self.batch_shape, *self._arcs.shape[-3:])
-        return projective.sample(arcs, self.stop_scores, self.lengths, num_samples=count, multiroot=self.multiroot)
-
-    def _top_k(self, k: int) -> tuple[Tensor, Tensor]:
-        arcs = self._arcs.expand(*self.batch_shape, *self._arcs.shape[-3:])
-        return projective.top_k(arcs, self.stop_scores, self.lengths, k=k, multiroot=self.multiroot)
+    @property
+    def _trace(self) -> Trace:
+        return projective.arc_numbers(self.event_shape[0] + 1, by_valence=self._valences > 1)
 
     def marginals(self) -> Tensor:
         """p(arc is in the tree), shape ``(*batch_shape, n+1, n+1)`` [head, dependent]."""
-        arcs = over_valences(self._posterior()[1])
+        arcs = self._posterior()[1]
+        arcs = over_valences(arcs) if self._valence else copied(arcs)
         return arcs.expand(*self.batch_shape, *arcs.shape[-2:])
 
-    def expected_counts(self) -> dict[str, Tensor]:
-        """The gradient of log Z: posterior of every arc and stop, in the shape of the scores."""
-        _, arcs, stops = self._posterior()
-        expected = {"arc": arcs if self._valence else arcs[..., 0]}
-        if stops is not None:
-            expected["stop"] = stops
-        dims = len(self.batch_shape)
-        own_dims = len(arcs.shape) - 3
-        # Copies, so that a caller may change them in place.
-        return {
-            k: copied(v).expand(*self.batch_shape, *v.shape[own_dims:]) if own_dims <= dims else copied(v)
-            for k, v in expected.items()
-        }
-
-    def counts(self, value: Tensor) -> dict[str, Tensor]:
-        """The events of a tree, as indicators in the shape of the scores: the gradient of its score."""
-        if self._validate_args:
-            self._validate_sample(value)
-        arcs, stops = self._indicators(value)
-        counted = {"arc": arcs if self._valence else over_valences(arcs)}
+    def _events(self, heads: Tensor) -> dict[str, Tensor]:
+        N, V, real = heads.shape[-1] + 1, self._valences, heads >= 0
+        arc = heads.clamp_min(0) * N + torch.arange(1, N, device=heads.device)
+        events = {"arc": torch.where(real, arc * V + arc_valences(heads, V) if V > 1 else arc, -1)}
         if self.stop_scores is not None:
-            counted["stop"] = stops
-        return counted
-
-    def _indicators(self, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Arcs (..., n+1, n+1, V) and stops (..., n+1, 2, S) of a tree as zeros and ones."""
-        V, S = self._arcs.shape[-1], 2 if self.stop_scores is None else self.stop_scores.shape[-1]
-        heads = value.long()
-        n = heads.shape[-1]
-        real = heads >= 0
-        dtype = self.arc_scores.dtype
-        c = torch.arange(1, n + 1, device=heads.device)
-        index = (heads.clamp_min(0) * (n + 1) + c) * V + arc_valences(heads, V)
-        arcs = torch.zeros(*heads.shape[:-1], (n + 1) ** 2 * V, dtype=dtype, device=heads.device)
-        arcs = arcs.scatter_add(-1, index, real.to(dtype)).unflatten(-1, (n + 1, n + 1, V))
-        stops = torch.nn.functional.one_hot(stop_valences(heads, S), S).to(dtype)
-        stops = stops * torch.nn.functional.pad(real, (1, 0))[..., None, None]
-        return arcs, stops
-
-    def entropy(self) -> Tensor:
-        """Entropy in nats, shape ``batch_shape``; 0 where no tree is possible."""
-        log_z, arcs, stops = self._posterior()
-        pairs = [(self._arcs.expand(arcs.shape), arcs)]
-        if stops is not None and self.stop_scores is not None:
-            pairs.append((self.stop_scores.expand(stops.shape), stops))
-        return projective.entropy(log_z, pairs).expand(self.batch_shape)
-
-
-@register_kl(ProjectiveDependencyTree, ProjectiveDependencyTree)
-def _kl(p: ProjectiveDependencyTree, q: ProjectiveDependencyTree) -> Tensor:
-    """KL(p || q) = E_p[score_p - score_q] - log Z_p + log Z_q; +inf where p allows what q forbids."""
-    comparable(p, q)
-    _, arcs, stops = p._posterior()
-    if p._valence != q._valence or p._arcs.shape[-1] != q._arcs.shape[-1]:
-        raise NotImplementedError(
-            "one distribution's arc scores have other valences than the other's; give both the same"
-        )
-    p_arcs, q_arcs = torch.broadcast_tensors(p._arcs, q._arcs)
-    total = q.log_partition - p.log_partition + expected_difference(arcs, p_arcs, q_arcs, 3)
-    if stops is not None or q.stop_scores is not None:
-        if p.stop_scores is None or q.stop_scores is None:
-            raise NotImplementedError(
-                "one distribution has stop scores and the other has none; give both, zeros will do"
-            )
-        assert stops is not None
-        if p.stop_scores.shape[-1] != q.stop_scores.shape[-1]:
-            raise NotImplementedError("the stop scores of p and q have different numbers of valences")
-        total = total + expected_difference(stops, p.stop_scores, q.stop_scores, 3)
-    return torch.where(q.log_partition == -torch.inf, torch.inf, total)
+            S = self.stop_scores.shape[-1]
+            side = torch.arange(2 * N, device=heads.device)[2:]  # of words alone
+            stop = side * S + stop_valences(heads, S)[..., 1:, :].flatten(-2)
+            events["stop"] = torch.where(real.repeat_interleave(2, -1), stop, -1)
+        return events

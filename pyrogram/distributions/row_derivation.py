@@ -122,7 +122,8 @@ class RowDerivation(ChartDistribution):
     @traceable
     def argmax(self) -> Tensor:
         """The most probable derivation (Viterbi), shape ``(*batch_shape, L)``."""
-        return self.top_k(1)[0][0]
+        with torch.no_grad():  # without log Z
+            return self._wide(self._best(1)[1], (1,))[0]
 
     @property
     def mode(self) -> Tensor:

@@ -13,32 +13,21 @@ import torch
 from torch import Tensor
 from torch.distributions.kl import register_kl
 
-from pyrogram.charts.checks import broadcast, check_shape, check_size
-from pyrogram.charts.events import counted, total_score
+from pyrogram.charts.checks import broadcast
 from pyrogram.operators import captured
 from pyrogram.recursion.emit.traces import Trace
 from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram
 from pyrogram.recursion.torch.semirings import Logarithms
 
-from .charted import (
-    ChartDistribution,
-    Options,
-    Recipe,
-    Summed,
-    conditional,
-    copied,
-    differ,
-    expected_score,
-    structure,
-    traceable,
-)
+from .charted import Options, Recipe, Summed, differ, structure, traceable
 from .constraints import Scores
 from .labellings import best_labellings
+from .structured import StructuredDistribution, divergence
 
 MOST_ENUMERATED = 10_000
 
 
-class ScoredStructure(ChartDistribution):
+class ScoredStructure(StructuredDistribution):
     """Structures of given sentences, with p(structure) in proportion to exp(sum of the scores of its parts).
 
     A structure is a table of cells, such as the spans of a sentence. A cell holds the label of the part that is there,
@@ -140,6 +129,9 @@ class ScoredStructure(ChartDistribution):
         first = next(iter(self._tables))
         return self._tables if self._is_labelled else {**self._tables, first: self._tables[first][..., None]}
 
+    def _dims(self, name: str) -> int:
+        return self._event_dims[name]
+
     def _inputs(self) -> tuple[Tensor | None, ...]:
         return (*self._tables.values(), self.lengths)
 
@@ -212,15 +204,15 @@ class ScoredStructure(ChartDistribution):
     def _log_partition(self) -> Tensor:
         return self._sum(self._narrow(self._own_batch))
 
-    def _posterior(self) -> tuple[Tensor, dict[str, Tensor]]:
+    def _posterior(self) -> tuple[Tensor, ...]:
         """log Z and its gradient by the scores of every sentence, with a graph where gradients are wanted."""
         if captured():
             log_z, by_name = self._traced_gradient()
-            counts = {name: by_name.get(f"{name}_scores", by_name["scores"]) for name in self._scores}
-            first = next(iter(counts))
-            return log_z, counts | {first: counts[first] if self._is_labelled else counts[first][..., None]}
+            first, *others = self._scores
+            counts = by_name["scores"] if self._is_labelled else by_name["scores"][..., None]
+            return log_z, counts, *(by_name[f"{name}_scores"] for name in others)
 
-        def compute() -> tuple[Tensor, dict[str, Tensor]]:
+        def compute() -> tuple[Tensor, ...]:
             graph = torch.is_grad_enabled() and any(x.requires_grad for x in self._scores.values())
             with torch.inference_mode(False), torch.enable_grad():
                 wide = {}
@@ -229,18 +221,13 @@ class ScoredStructure(ChartDistribution):
                     wide[name] = x if graph and x.requires_grad else leaf.requires_grad_()
                 log_z = self._sum(wide)
                 counts = torch.autograd.grad(log_z.sum(), list(wide.values()), create_graph=graph)
-            return log_z if graph else log_z.detach(), dict(zip(wide, counts, strict=True))
+            return log_z if graph else log_z.detach(), *counts
 
-        posterior: tuple[Tensor, dict[str, Tensor]] = self._kept("posterior", compute)
+        posterior: tuple[Tensor, ...] = self._kept("posterior", compute)
         return posterior
 
     def expected_counts(self) -> dict[str, Tensor]:
-        """The gradient of log Z: how often each part is expected, ``(*batch_shape, *event)`` by table of scores."""
-        dims = len(self._own_batch)
-        return {
-            name: self._as_given(copied(c).expand(*self.batch_shape, *c.shape[dims:]), name)
-            for name, c in self._posterior()[1].items()
-        }
+        return {name: self._as_given(counts, name) for name, counts in super().expected_counts().items()}
 
     def _as_given(self, table: Tensor, name: str) -> Tensor:
         """A table in the shape in which the scores were given."""
@@ -250,28 +237,7 @@ class ScoredStructure(ChartDistribution):
         """p(a cell holds a label), in the shape of the scores, ``(*batch_shape, *cells, L)`` or without L."""
         return next(iter(self.expected_counts().values()))
 
-    def entropy(self) -> Tensor:
-        """Entropy in nats, shape ``batch_shape``; 0 for a sentence without any structure."""
-        log_z, counts = self._posterior()
-        total = log_z
-        for name, x in self._wide(self._own_batch).items():
-            total = total - expected_score(counts[name], x, self._event_dims[name])
-        return torch.where(log_z == -torch.inf, 0.0, total).expand(self.batch_shape)
-
     # ------------------------------------------------------------------ values
-
-    def log_prob(self, value: Tensor) -> Tensor:
-        """log p(structure), in nats.
-
-        :param value: shape ``(*sample, *batch, *cells)``, integers (floats with integral values will do).
-        """
-        if self._validate_args:
-            self._validate_sample(value)
-        score = torch.zeros((), dtype=self.dtype)
-        for name, index in self._events(value.long()).items():
-            score = score + total_score(self._scores[name].flatten(-self._event_dims[name]), index)
-        log_prob: Tensor = conditional(score, self.log_partition)
-        return log_prob
 
     @property
     def scores(self) -> Tensor:
@@ -284,14 +250,7 @@ class ScoredStructure(ChartDistribution):
         return self.scores.dtype
 
     def counts(self, value: Tensor) -> dict[str, Tensor]:
-        """The parts of given structures, as numbers in the shapes of the scores: the gradients of their scores."""
-        if self._validate_args:
-            self._validate_sample(value)
-        counts = {}
-        for name, index in self._events(value.long()).items():
-            table = self._scores[name]
-            counts[name] = counted(index, tuple(table.shape[-self._event_dims[name] :]), table.dtype)
-        return {name: self._as_given(c, name) for name, c in counts.items()}
+        return {name: self._as_given(counts, name) for name, counts in super().counts(value).items()}
 
     def parts(self, value: Tensor) -> Tensor:
         """The cells and labels of structures as zeros and ones, in the shape of :meth:`marginals`."""
@@ -323,27 +282,20 @@ class ScoredStructure(ChartDistribution):
         nothing[..., 0] = 0.0
         return torch.where((rows >= 0)[..., None], values, nothing)
 
-    @traceable
-    def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Independent structures, exact, shape ``(*sample_shape, *batch_shape, *cells)``.
-
-        :raises ValueError: if a sentence has no possible structure.
-        """
-        sample_shape = check_shape("sample_shape", sample_shape)
+    def _sample(self, count: int) -> Tensor:
         leading = self.batch_shape[: len(self.batch_shape) - len(self._own_batch)]
         # A plate in front only asks for more draws; a dimension of size one that was expanded for more sentences.
         simple = self.batch_shape[len(leading) :] == self._own_batch
         batch = self._own_batch if simple else self.batch_shape
-        number = (sample_shape + leading).numel() if simple else sample_shape.numel()
-        with torch.no_grad():
-            scores = self._narrow(batch)
-            rows = self._program.draw(self._given(scores), number, self._trace, self._most_parts)
-            rows = self._parts(rows)
-            if self._labels_are_independent and self.num_labels > 1:
-                logits = self._scores_at(rows, next(iter(scores.values())))
-                labels = torch.distributions.Categorical(logits=logits, validate_args=False).sample()
-                rows = torch.where(rows >= 0, rows * self.num_labels + labels, -1)
-        return self._read(rows).reshape(*sample_shape, *self.batch_shape, *self.event_shape)
+        number = count * leading.numel() if simple else count
+        scores = self._narrow(batch)
+        rows = self._program.draw(self._given(scores), number, self._trace, self._most_parts)
+        rows = self._parts(rows)
+        if self._labels_are_independent and self.num_labels > 1:
+            logits = self._scores_at(rows, next(iter(scores.values())))
+            labels = torch.distributions.Categorical(logits=logits, validate_args=False).sample()
+            rows = torch.where(rows >= 0, rows * self.num_labels + labels, -1)
+        return self._read(rows).reshape(count, *self.batch_shape, *self.event_shape)
 
     # ------------------------------------------------------------------ decoding
 
@@ -365,30 +317,11 @@ class ScoredStructure(ChartDistribution):
         rows = torch.where(values[..., None] > -torch.inf, rows, -1)
         return values.movedim(-1, 0), rows.movedim(1, 0)
 
-    @traceable
-    def top_k(self, k: int) -> tuple[Tensor, Tensor]:
-        """The k most probable structures, best first: ``(k, *batch_shape, *cells)`` and log probabilities.
-
-        Where there are fewer than k possible structures, cells are -1 and log probabilities -inf.
-        """
-        k = check_size("k", k)
+    def _top_k(self, k: int) -> tuple[Tensor, Tensor]:
         with torch.no_grad():
-            values, rows = self._best(self._narrow(self.batch_shape), k)
-            values = values.reshape(k, *self.batch_shape)
-            structures = self._read(rows).reshape(k, *self.batch_shape, *self.event_shape)
-            return structures, torch.where(values == -torch.inf, values, values - self.log_partition)
-
-    @traceable
-    def argmax(self) -> Tensor:
-        """The most probable structure (Viterbi), shape ``(*batch_shape, *cells)``; -1 where none is possible."""
-        with torch.no_grad():
-            rows = self._best(self._narrow(self.batch_shape), 1)[1][0]
-            return self._read(rows).reshape(*self.batch_shape, *self.event_shape)
-
-    @property
-    def mode(self) -> Tensor:
-        """The most probable structure."""
-        return self.argmax()
+            scores, rows = self._best(self._narrow(self.batch_shape), k)
+        structures = self._read(rows).reshape(k, *self.batch_shape, *self.event_shape)
+        return structures, scores.reshape(k, *self.batch_shape)
 
     @traceable
     def mbr(self) -> Tensor:
@@ -406,7 +339,7 @@ class ScoredStructure(ChartDistribution):
 
     def _gains(self) -> dict[str, Tensor]:
         """In the place of scores: of a cell, how much likelier it is right than wrong; 0 of what else is possible."""
-        counts = self._posterior()[1]
+        counts = dict(zip(self._scores, self._posterior()[1:], strict=True))
         first = next(iter(counts))
         return {n: torch.where(c > 0, 2 * c - 1 if n == first else 0.0, -torch.inf) for n, c in counts.items()}
 
@@ -443,10 +376,4 @@ def _kl(p: ScoredStructure, q: ScoredStructure) -> Tensor:
         raise NotImplementedError("p and q are over structures of different kinds")
     if p.event_shape != q.event_shape or differ(p.lengths, q.lengths):
         raise NotImplementedError("p and q are over structures of different lengths, so the divergence is infinite")
-    total = q.log_partition - p.log_partition
-    counts, others = p._posterior()[1], q._wide(q._own_batch)
-    for name, x in p._wide(p._own_batch).items():
-        c = counts[name]
-        difference, c = torch.broadcast_tensors(x - others[name], c)
-        total = total + expected_score(c, difference, p._event_dims[name])
-    return torch.where(q.log_partition == -torch.inf, torch.inf, total)
+    return divergence(p, q)

@@ -4,18 +4,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import torch
 from torch import Tensor
 
 from pyrogram.charts import sibling
 from pyrogram.charts.checks import check_tensors
 from pyrogram.charts.sibling_trees import last_children, siblings_of
+from pyrogram.recursion.run.on_tensors import TensorProgram
 
-from .charted import Summed
-from .higher_order_tree import HigherOrderTreeDistribution
+from .dependency_tree import SummedTreeDistribution
 
 
-class SiblingDependencyTree(HigherOrderTreeDistribution):
+class SiblingDependencyTree(SummedTreeDistribution):
     r"""Second-order projective dependency trees of given sentences, :math:`p(y) = \exp(\mathrm{score}(y)) / Z`.
 
     A value is a tensor of heads, shape ``(n,)``, as in CoNLL: word c (counted from 1) has head ``value[c - 1]``
@@ -66,49 +68,18 @@ class SiblingDependencyTree(HigherOrderTreeDistribution):
     ):
         required = {"arc_scores": arc_scores, "sibling_scores": sibling_scores}
         check_tensors(required, stop_scores=stop_scores, lengths=lengths)
-        if not arc_scores.is_floating_point():
-            raise ValueError(f"arc_scores must be floating-point numbers, not {arc_scores.dtype}")
-        shape = tuple(arc_scores.shape)
-        if len(shape) < 2 or shape[-1] != shape[-2] or shape[-1] < 2:
-            raise ValueError(f"arc_scores must have shape (..., n+1, n+1), n >= 1, not {shape}")
-        N = shape[-1]
-        for name, scores, event in (("sibling", sibling_scores, (N, N, N)), ("stop", stop_scores, (N, 2, N))):
-            if scores is None:  # stops
-                continue
-            if tuple(scores.shape[-3:]) != event:
-                expected = ", ".join(map(str, event))
-                raise ValueError(f"{name}_scores must have shape (..., {expected}), not {tuple(scores.shape)}")
-            if scores.dtype != arc_scores.dtype:
-                raise ValueError(f"{name}_scores are {scores.dtype} but arc_scores are {arc_scores.dtype}")
-        super().__init__(
-            {"arc_scores": arc_scores, "sibling_scores": sibling_scores, "stop_scores": stop_scores},
-            {"arc_scores": 2, "sibling_scores": 3, "stop_scores": 3},
-            (N - 1,),
-            lengths,
-            multiroot,
-            validate_args,
-        )
+        shapes = {"arc_scores": "NN", "sibling_scores": "NNN", "stop_scores": "N2N"}
+        super().__init__({**required, "stop_scores": stop_scores}, shapes, lengths, multiroot, validate_args)
 
-    def _log_partition(self) -> Tensor:
-        return sibling.log_partition(*self._arguments(), self._lengths, multiroot=self.multiroot)
+    @property
+    def _program(self) -> TensorProgram:
+        return sibling.program(self.stop_scores is not None, self.multiroot)
 
-    def _summed(self) -> Summed:
-        trees, inputs, batch = sibling.prepare(*self._arguments(), self._lengths, self.multiroot)
-        return Summed(trees.recursion, inputs, batch, {})
+    def _weights(self, scores: Mapping[str, Tensor], lengths: Tensor) -> dict[str, Tensor]:
+        return {name: x.transpose(-1, -2) if name == "stop" else x for name, x in scores.items()}
 
-    def _marginals(self) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-        return sibling.marginals(*self._arguments(), self._lengths, multiroot=self.multiroot)
-
-    def _arguments(self) -> tuple[Tensor, Tensor, Tensor | None]:
-        return self.arc_scores, self.sibling_scores, self.stop_scores
-
-    def _sample(self, count: int) -> Tensor:
-        lengths = self.lengths.expand(self.batch_shape)
-        return sibling.sample(*self._arguments(), lengths, num_samples=count, multiroot=self.multiroot)
-
-    def _top_k(self, k: int) -> tuple[Tensor, Tensor]:
-        lengths = self.lengths.expand(self.batch_shape)
-        return sibling.top_k(*self._arguments(), lengths, k=k, multiroot=self.multiroot)
+    def _of_weights(self, counts: Mapping[str, Tensor]) -> Sequence[Tensor]:
+        return [x.transpose(-1, -2) if name == "stop" else x for name, x in counts.items()]
 
     def _events(self, heads: Tensor) -> dict[str, Tensor]:
         N = heads.shape[-1] + 1

@@ -12,15 +12,19 @@ from torch import Tensor
 from torch.distributions.kl import register_kl
 
 from pyrogram.charts import hmm as chart
-from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size, checked_words
+from pyrogram.charts.checks import broadcast_shapes, checked_words, keep_nan, lengths_of_checked
 from pyrogram.charts.trees import lengths_of
 from pyrogram.operators import captured
 from pyrogram.printable import plural
+from pyrogram.recursion.emit.traces import Trace
+from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram
 
-from .charted import ChartDistribution, Recipe, Summed, conditional, differ, expected_score, structure, traceable
+from .charted import Recipe, Summed, differ, expected_score, structure, traceable
 from .constraints import Scores, _Named
+from .structured import StructuredDistribution, divergence
 
 MOST_ENUMERATED = 10_000
+_STATES: Trace = {"emission": (0, 1, 0)}  # a state sequence is made of these numbers
 
 
 class States(_Named):
@@ -40,7 +44,7 @@ class States(_Named):
         return ((states == value) & torch.where(position < self.lengths[..., None], fits, states == -1)).all(-1)
 
 
-class StateSequence(ChartDistribution):
+class StateSequence(StructuredDistribution):
     r"""States of a hidden Markov chain that emitted given words, :math:`p(y \mid x) = \exp(\mathrm{score}(y)) / Z`.
 
     A value is a tensor of states, shape ``(n,)``: for every word an integer in 0 .. K-1, then padding, -1. Its score is
@@ -94,12 +98,10 @@ class StateSequence(ChartDistribution):
                     raise ValueError(f"the log weights {name!r} must be real numbers or -inf, but some are NaN or +inf")
         self.lengths = lengths_of(self.words)
         bonus_batch = () if bonus is None else bonus.shape[:-2]
-        batch = broadcast_shapes(words.shape[:-1], bonus_batch, *(t.shape[:-d] for t, d in self._dimensions()))
+        tables = (table.shape[: table.dim() - self._dims(name)] for name, table in self.tables.items())
+        batch = broadcast_shapes(words.shape[:-1], bonus_batch, *tables)
         super().__init__(batch, words.shape[-1:], validate_args=validate_args)
         self._own_batch = self.batch_shape
-
-    def _dimensions(self) -> list[tuple[Tensor, int]]:
-        return list(zip(self.tables.values(), (1, 2, 2), strict=True))
 
     @property
     def support(self) -> States:
@@ -111,27 +113,54 @@ class StateSequence(ChartDistribution):
     def _inputs(self) -> tuple[Tensor | None, ...]:
         return (*self.tables.values(), self.words, self.bonus)
 
-    def _flat(self, batch: torch.Size) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Tables and words with one batch dimension; a table that all sentences share keeps a batch of 1."""
-        flat = []
-        for table, dims in self._dimensions():
-            leading, shape = table.shape[:-dims], table.shape[table.dim() - dims :]
-            wanted = batch if leading.numel() != 1 else torch.Size([1])
-            table = table if leading.numel() != 1 else table.reshape(shape)
-            flat.append(table.expand(*wanted, *shape).reshape(-1, *shape))
-        words = self.words.long().expand(*batch, self.words.shape[-1]).reshape(-1, self.words.shape[-1])
-        return flat[0], flat[1], flat[2], words
+    @property
+    def _scores(self) -> dict[str, Tensor]:
+        more = {} if self.bonus is None else {"bonus": self.bonus.to(self.tables["initial"].dtype)}
+        return {**self.tables, **more}
 
-    def _flat_bonus(self, batch: torch.Size) -> Tensor | None:
-        """The log factors of states with one batch dimension."""
-        if self.bonus is None:
-            return None
-        shape = self.bonus.shape[-2:]
-        return self.bonus.expand(*batch, *shape).reshape(-1, *shape)
+    def _dims(self, name: str) -> int:
+        return 1 if name == "initial" else 2
+
+    def _events(self, value: Tensor) -> dict[str, Tensor]:
+        events = state_events(self.words, value, self.num_states, self.tables["emission"].shape[-1])
+        if self.bonus is not None:
+            place = torch.arange(value.shape[-1], device=value.device)
+            events["bonus"] = torch.where(value >= 0, place * self.num_states + value, -1)
+        return events
+
+    def _given(self, batch: torch.Size, *, by_word: bool = True) -> tuple[TensorProgram, TensorInputs]:
+        """What sums over the sentences of a batch; a table that all sentences share has a batch of 1.
+
+        :param by_word: whether emissions are those of words; if not, of each word at its position.
+        """
+        flat = {}
+        for name, x in self._scores.items():
+            dims = self._dims(name)
+            event = x.shape[x.dim() - dims :]
+            is_shared = x.shape[: x.dim() - dims].numel() == 1
+            flat[name] = x.reshape(1, *event) if is_shared else x.expand(*batch, *event).reshape(-1, *event)
+        n, K, V = self.words.shape[-1], self.num_states, self.tables["emission"].shape[-1]
+        words = self.words.expand(*batch, n).reshape(-1, n)
+        weights = {**flat, "transition": flat["transition"][..., :K], "end": flat["transition"][..., K:]}
+        if self.bonus is not None:
+            weights["bonus"] = _from_one(flat["bonus"].expand(len(words), n, K))
+        rows = {"w": words}
+        if not by_word:
+            table, rows = weights["emission"].transpose(1, 2), {}
+            at = words.clamp_min(0)
+            weights["emission"] = _from_one(
+                table[0][at] if len(table) == 1 else table.gather(1, at[..., None].expand(*at.shape, K))
+            )
+        program = chart.program(by_word, evidence=self.bonus is not None)
+        return program, TensorInputs(weights, lengths_of_checked(words), rows, {"K": K, "V": V}, checked=True)
+
+    def _keep_nan(self, log_z: Tensor) -> Tensor:
+        """In the own batch shape; NaN also where a weight is that the sentence does not meet."""
+        return keep_nan(log_z.reshape(self._own_batch), *((x, self._dims(name)) for name, x in self.tables.items()))
 
     def _summed(self) -> Summed:
-        inputs = chart.prepare(*self._flat(self._own_batch), self._flat_bonus(self._own_batch))
-        return Summed(chart.program(evidence=self.bonus is not None).recursion, inputs, self._own_batch, {})
+        program, inputs = self._given(self._own_batch)
+        return Summed(program.recursion, inputs, self._own_batch, {})
 
     def _recipe(self) -> tuple[Recipe, list[Tensor]]:
         tensors = {**self.tables, "words": self.words, **({} if self.bonus is None else {"bonus": self.bonus})}
@@ -150,56 +179,45 @@ class StateSequence(ChartDistribution):
             return log_z, by_name["transition"], by_name["bonus"]
 
         def compute() -> tuple[Tensor, ...]:
-            tables = chart.posteriors(*self._flat(self._own_batch), bonus=self._flat_bonus(self._own_batch))
-            return tuple(f.reshape(self._own_batch + f.shape[1:]) for f in tables)
+            program, inputs = self._given(self._own_batch, by_word=False)
+            log_z, counts = program.marginals(inputs, by_sentence=True)
+            moves = torch.cat([counts["transition"], counts["end"]], -1)
+            tables = moves, counts["emission"][:, 1:]
+            return self._keep_nan(log_z), *(x.reshape(self._own_batch + x.shape[1:]) for x in tables)
 
         return self._kept("posterior", compute)  # type: ignore[no-any-return]
 
+    def _posteriors(self) -> tuple[Tensor, ...]:
+        log_z, moves, states = self._posterior()
+        K, V = self.tables["emission"].shape[-2:]
+        words = self.words.expand(states.shape[:-1])
+        emitted = torch.where((words >= 0)[..., None], states, 0.0).mT
+        index = words.clamp_min(0)[..., None, :].expand(emitted.shape)
+        emissions = states.new_zeros(*emitted.shape[:-1], V).scatter_add_(-1, index, emitted)
+        return log_z, states[..., 0, :], moves, emissions, *([] if self.bonus is None else [states])
+
     def _log_partition(self) -> Tensor:
-        flat, bonus = self._flat(self._own_batch), self._flat_bonus(self._own_batch)
-        return chart.log_partition(*flat, bonus=bonus).reshape(self._own_batch)
+        program, inputs = self._given(self._own_batch)
+        return self._keep_nan(program.log_partition(inputs))
 
     # ------------------------------------------------------------------ probabilities
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        """log p(states | words), in nats.
+    def _sample(self, count: int) -> Tensor:
+        program, inputs = self._given(self.batch_shape)
+        rows = program.draw(inputs, count, _STATES, self.event_shape[0])
+        return self._forwards(rows, inputs.lengths)
 
-        :param value: states, shape ``(*sample, *batch, n)``, integers (floats with integral values will do).
-        """
-        if self._validate_args:
-            self._validate_sample(value)
-        score, log_z = self._score(value.long()), self.log_partition
-        return conditional(score, log_z)
+    def _top_k(self, k: int) -> tuple[Tensor, Tensor]:
+        program, inputs = self._given(self.batch_shape)
+        scores, rows = program.best(inputs, k, _STATES, self.event_shape[0])
+        return self._forwards(rows, inputs.lengths), scores.to(self.tables["initial"]).reshape(k, *self.batch_shape)
 
-    def _score(self, states: Tensor) -> Tensor:
-        """Log weight of state sequences, the joint with the words."""
-        batch = broadcast_shapes(states.shape[:-1], self.batch_shape)
-        n, K = self.event_shape[0], self.num_states
-        states, words = states.expand(*batch, n), self.words.long().expand(*batch, n)
-        real, ids = words >= 0, states.clamp(0, K - 1)
-        following = torch.where(torch.nn.functional.pad(real, (0, 1))[..., 1:], ids.roll(-1, -1), K)
-        V = self.tables["emission"].shape[-1]
-        initial = self.tables["initial"].expand(*batch, K).gather(-1, ids[..., :1])[..., 0]
-        moves = self.tables["transition"].flatten(-2)
-        moves = moves.expand(*batch, moves.shape[-1]).gather(-1, ids * (K + 1) + following)
-        emitted = self.tables["emission"].flatten(-2)
-        emitted = emitted.expand(*batch, emitted.shape[-1]).gather(-1, ids * V + words.clamp_min(0))
-        if self.bonus is not None:
-            factors = self.bonus.to(emitted).expand(*batch, n, K)
-            emitted = emitted + factors.gather(-1, ids[..., None])[..., 0]
-        return initial + torch.where(real, moves + emitted, 0.0).sum(-1)
-
-    @traceable
-    def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Independent state sequences, exact, shape ``(*sample_shape, *batch_shape, n)``.
-
-        :raises ValueError: if a sentence has no possible sequence.
-        """
-        sample_shape = check_shape("sample_shape", sample_shape)
-        with torch.no_grad():
-            flat, bonus = self._flat(self.batch_shape), self._flat_bonus(self.batch_shape)
-            states = chart.sample(*flat, num_samples=sample_shape.numel(), bonus=bonus)
-        return states.reshape(*sample_shape, *self.batch_shape, states.shape[-1])
+    def _forwards(self, rows: Tensor, lengths: Tensor) -> Tensor:
+        """States in the order of words: derivations have the last one first."""
+        n = self.event_shape[0]
+        at = lengths[:, None] - 1 - torch.arange(n, device=lengths.device)
+        states = rows.to(lengths.device).gather(-1, at.clamp_min(0).expand_as(rows)).masked_fill(at < 0, -1)
+        return states.reshape(len(rows), *self.batch_shape, n)
 
     def marginals(self) -> Tensor:
         """p(a word's state), shape ``(*batch_shape, n, K)``."""
@@ -207,36 +225,14 @@ class StateSequence(ChartDistribution):
         return states.clone().expand(*self.batch_shape, *states.shape[-2:])
 
     def expected_counts(self) -> dict[str, Tensor]:
-        """The gradient of log Z: E[f | x] of every event, shape ``(*batch_shape, *)`` per table."""
-        _, moves, states = self._posterior()
-        emitted = chart.emission_counts(
-            states.reshape(-1, *states.shape[-2:]),
-            self._flat(self._own_batch)[3],
-            self.tables["emission"].shape[-1],
-        ).reshape(*self._own_batch, *self.tables["emission"].shape[-2:])
-        counts = {"initial": states[..., 0, :].clone(), "transition": moves.clone(), "emission": emitted}
-        dims = len(self._own_batch)
-        return {name: c.expand(*self.batch_shape, *c.shape[dims:]) for name, c in counts.items()}
+        log_z, initial, moves, emissions, *_ = self._posteriors()
+        counts = {"initial": initial.clone(), "transition": moves.clone(), "emission": emissions}
+        return {name: c.expand(*self.batch_shape, *c.shape[log_z.dim() :]) for name, c in counts.items()}
 
     def counts(self, value: Tensor) -> dict[str, Tensor]:
-        """f(x, y): the events of given state sequences, shape ``(*value.shape[:-1], *)`` per table."""
         check_states(value, self.words, self.num_states)
-        batch = broadcast_shapes(value.shape[:-1], self.words.shape[:-1])
-        (K, V), dtype = self.tables["emission"].shape[-2:], self.tables["initial"].dtype
-        return state_counts(self.words.expand(*batch, -1), value.expand(*batch, -1), K, V, dtype)
-
-    def entropy(self) -> Tensor:
-        """Entropy in nats, shape ``batch_shape``."""
-        log_z = self._posterior()[0]
-        expected = self.expected_counts()
-        total = log_z.expand(self.batch_shape)
-        for name, table in self.tables.items():
-            dims = expected[name].dim() - len(self.batch_shape)
-            total = total - expected_score(expected[name], table, dims)
-        if self.bonus is not None:
-            states = self.marginals()
-            total = total - expected_score(states, self.bonus.to(states), 2)
-        return total
+        counts = self._indicators(value.long())
+        return {name: counts[name] for name in self.tables}
 
     def emissions(self) -> Tensor:
         """The log weight of every word in every state, evidence included, ``(*batch, n, K)``; zero in the padding."""
@@ -262,30 +258,6 @@ class StateSequence(ChartDistribution):
         return StateSequence(initial, transition, emission, self.words, self._validate_args, total)
 
     # ------------------------------------------------------------------ decoding
-
-    @traceable
-    def top_k(self, k: int) -> tuple[Tensor, Tensor]:
-        """The k most probable sequences, best first: states ``(k, *batch_shape, n)`` and log probabilities.
-
-        Where there are fewer than k possible ones, states are -1 and log probabilities -inf.
-        """
-        k = check_size("k", k)
-        with torch.no_grad():
-            states, scores = chart.top_k(*self._flat(self.batch_shape), k=k, bonus=self._flat_bonus(self.batch_shape))
-        scores = scores.reshape(k, *self.batch_shape)
-        log_z = self.log_partition.detach()
-        log_probs = torch.where(scores == -torch.inf, scores, scores - log_z)
-        return states.reshape(k, *self.batch_shape, states.shape[-1]), log_probs
-
-    @traceable
-    def argmax(self) -> Tensor:
-        """The most probable sequence (Viterbi), shape ``(*batch_shape, n)``."""
-        return self.top_k(1)[0][0]
-
-    @property
-    def mode(self) -> Tensor:
-        """The most probable sequence."""
-        return self.argmax()
 
     @traceable
     def mbr(self) -> Tensor:
@@ -334,25 +306,22 @@ def check_states(states: Tensor, words: Tensor, num_states: int) -> None:
         )
 
 
-def state_counts(
-    words: Tensor, states: Tensor, num_states: int, num_words: int, dtype: torch.dtype
-) -> dict[str, Tensor]:
+def state_events(words: Tensor, states: Tensor, num_states: int, num_words: int) -> dict[str, Tensor]:
     """The events of state sequences of words, both ``(*batch, n)``, padded with -1, by table."""
-    K, V = num_states, num_words
-    real, ids = words >= 0, states.long().clamp(0, K - 1)
+    K, V, batch = num_states, num_words, broadcast_shapes(words.shape[:-1], states.shape[:-1])
+    words, ids = words.expand(*batch, -1), states.long().clamp(0, K - 1).expand(*batch, -1)
+    real = words >= 0
     following = torch.where(torch.nn.functional.pad(real, (0, 1))[..., 1:], ids.roll(-1, -1), K)
-    ones = real.to(dtype)
-
-    def count(index: Tensor, size: int, weights: Tensor) -> Tensor:
-        return weights.new_zeros(*index.shape[:-1], size).scatter_add(-1, index, weights)
-
-    moves = count(ids * (K + 1) + following, K * (K + 1), ones)
-    emitted = count(ids * V + words.long().clamp_min(0), K * V, ones)
     return {
-        "initial": count(ids[..., :1], K, ones[..., :1]),
-        "transition": moves.unflatten(-1, (K, K + 1)),
-        "emission": emitted.unflatten(-1, (K, V)),
+        "initial": ids[..., :1],
+        "transition": torch.where(real, ids * (K + 1) + following, -1),
+        "emission": torch.where(real, ids * V + words, -1),
     }
+
+
+def _from_one(by_word: Tensor) -> Tensor:
+    """Numbers of words and states (B, n, K) by position (B, n+1, K), of which the first is 1."""
+    return torch.nn.functional.pad(by_word, (0, 0, 1, 0))
 
 
 @register_kl(StateSequence, StateSequence)
@@ -360,18 +329,12 @@ def _kl(p: StateSequence, q: StateSequence) -> Tensor:
     """KL(p || q) = E_p[score_p - score_q] - log Z_p + log Z_q; +inf where p allows what q forbids."""
     if p.event_shape != q.event_shape or p.num_states != q.num_states or differ(p.lengths, q.lengths):
         raise NotImplementedError("p and q are over other numbers of words or states, so the divergence is infinite")
-    total = q.log_partition - p.log_partition
     same_words = not differ(p.words, q.words) and p.tables["emission"].shape[-1] == q.tables["emission"].shape[-1]
     if same_words and p.bonus is None and q.bonus is None:
-        pairs = [(c, p.tables[name], q.tables[name]) for name, c in p.expected_counts().items()]
-    else:  # the words differ, or evidence on them, and with them what their states weigh
-        expected = p.expected_counts()
-        pairs = [(expected[name], p.tables[name], q.tables[name]) for name in ("initial", "transition")]
-        pairs.append((p.marginals(), p.emissions(), q.emissions()))
-    for counts, table, other in pairs:
-        dims = 1 if table is p.tables["initial"] else 2
-        batch = broadcast_shapes(counts.shape[:-dims], table.shape[:-dims], other.shape[:-dims])
-        shape = batch + counts.shape[counts.dim() - dims :]
-        difference = torch.where(counts.expand(shape) > 0, table - other, torch.zeros((), dtype=counts.dtype))
-        total = total + (counts * difference).flatten(-dims).sum(-1)
+        return divergence(p, q)
+    # The words differ, or evidence on them, and with them what their states weigh.
+    total, (_, initial, moves, *_) = q.log_partition - p.log_partition, p._posteriors()
+    for name, counts in (("initial", initial), ("transition", moves)):
+        total = total + expected_score(counts, p.tables[name] - q.tables[name], p._dims(name))
+    total = total + expected_score(p.marginals(), p.emissions() - q.emissions(), 2)
     return torch.where(q.log_partition == -torch.inf, torch.inf, total)

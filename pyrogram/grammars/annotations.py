@@ -196,7 +196,7 @@ class LatentAnnotations(Grammar):
         :param too_long: what becomes of a longer one, see :class:`.Sentence`.
         :raises ValueError: if a multinomial does not sum to one, or if trees hardly ever are small enough.
         """
-        return self._draw(weights, sample_shape, max_length, too_long)
+        return self._draw(weights, sample_shape, max_length, too_long=too_long)
 
     def _ancestral(
         self, tables: Sequence[Tensor], model: Tensor, max_length: int, cut: bool, tries: int

@@ -23,9 +23,9 @@ from pyrogram.charts.checks import broadcast_shapes, checked_words
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.constraints import LeftmostDerivations
 from pyrogram.distributions.pcfg_derivation import PCFGDerivation
-from pyrogram.event_map import NEVER, ONE, EventMap
+from pyrogram.event_map import EventMap
 from pyrogram.folding import leaves as leaves_of
-from pyrogram.grammar import Grammar, PackedBlock, TooLong, Weights, checked_inputs
+from pyrogram.grammar import Grammar, PackedBlock, Weights, checked_inputs
 from pyrogram.operators import constant
 from pyrogram.printable import plural, quoted
 from pyrogram.recursion.emit.sentence_events import SentenceTable
@@ -351,41 +351,19 @@ class CFG(Grammar):
     def _plan(self, sentences: Sentences) -> Plan | None:
         """What sweeps are compiled for; None, if no code is for the rules, or if there are too many places of words."""
         batch = Batch(self.table, self._given(sentences.words, evidence=sentences.factors))
-        program, R = batch.program.program, self.table.num_events
+        program = batch.program.program
         count = sum(int(np.prod(places.shape)) for places in batch.places.values())
         if not program.in_many or count > _MOST_PLACES:
             return None
-        others = np.concatenate([np.arange(R), [ONE, NEVER]]).astype(np.int32)  # of R and R + 1, which are no rules
-        located = {}
-        for name, places in batch.places.items():
-            located[name] = np.full(places.shape, NEVER, np.int32)
-            located[name].reshape(-1)[places.at] = others[places.event]
-        tables = {name: others[events] for name, events in batch.kinds.events.items()}
         has_spans = bool(sentences.factors) and batch.form.has_x
         return Plan(
-            *(Rules(self), sentences, program, batch.sizes, EventMap(self.blocks, tables), batch.lists),
+            *(Rules(self), sentences, program, batch.sizes, EventMap(self.blocks, batch.kinds.events), batch.lists),
             given={"bonus.X": SentenceTable.of(np.exp(batch.allowed))} if has_spans else {},
-            located=located,
+            located=batch.located,
             sums=batch.sums.program,
         )
 
-    def sample_trees(
-        self,
-        weights: Mapping[str, Tensor],
-        sample_shape: Sequence[int] = (),
-        max_length: int = 100,
-        *,
-        too_long: TooLong = "redraw",
-    ) -> tuple[Tensor, Tensor]:
-        """Ancestral draws of words, ``(*sample_shape, max_length)``, and leftmost derivations, ``(*sample_shape, L)``.
-
-        Both are padded with -1.
-
-        :param weights: normalised; batch dimensions are the last ones of ``sample_shape``.
-        :param too_long: what becomes of a longer one, see :class:`.Sentence`.
-        :raises ValueError: if a multinomial does not sum to one, or if sentences hardly ever are short enough.
-        """
-        return self._draw(weights, sample_shape, max_length, too_long)
+    sample_trees = Grammar._draw
 
     def _ancestral(
         self, tables: Sequence[Tensor], model: Tensor, max_length: int, cut: bool, tries: int

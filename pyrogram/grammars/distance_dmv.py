@@ -14,7 +14,7 @@ from pyrogram.charts import projective
 from pyrogram.charts.checks import check_size
 from pyrogram.charts.dmv_sample import ancestral
 from pyrogram.charts.trees import lengths_of
-from pyrogram.grammar import Block, TooLong, Weights
+from pyrogram.grammar import Block, Grammar, Weights
 from pyrogram.printable import plural
 from pyrogram.recursion.rules.pages import recursion
 
@@ -72,7 +72,8 @@ class DistanceDMV(RecursiveGrammar):
       ``distance_attach``; direction 0 is left, 1 right;
     * ``stop`` (V, 2, C, 2) [head, direction, distance, decision]; decision 0 is continue, 1 is stop.
 
-    Time is O(n^3 C), as for C valences.
+    Time is O(n^3 C), as for C valences. A sentence that is cut when it is drawn has no more words from there on,
+    neither of the last head nor of those above it.
 
     >>> grammar = DistanceDMV(num_tags=2, widths=(1, 3))  # no word, one or two, three and more
     >>> {name: tuple(block.shape) for name, block in grammar.blocks.items()}
@@ -130,19 +131,7 @@ class DistanceDMV(RecursiveGrammar):
     def longest(self, n: int) -> int:
         return 1 + 2 * (n - 1) + 2 * n  # the root; a decision to continue and a child; two decisions to stop
 
-    def sample_trees(
-        self,
-        weights: Mapping[str, Tensor],
-        sample_shape: Sequence[int] = (),
-        max_length: int = 100,
-        *,
-        too_long: TooLong = "redraw",
-    ) -> tuple[Tensor, Tensor]:
-        """Ancestral draws of words and heads, as :meth:`.DMV.sample_trees`.
-
-        A sentence that is cut has no more words from there on, neither of the last head nor of those above it.
-        """
-        return self._draw(weights, sample_shape, max_length, too_long)
+    sample_trees = Grammar._draw
 
     def _ancestral(
         self, tables: Sequence[Tensor], model: Tensor, max_length: int, cut: bool, tries: int
@@ -167,7 +156,7 @@ class DistanceDMV(RecursiveGrammar):
         """
         with torch.no_grad():
             arcs = self.arc_marginals(log_weights, words)
-            heads = projective.mbr(arcs[..., None], lengths_of(words))
+            heads = projective.mbr(arcs, lengths_of(words))
             return torch.where(arcs[..., :1, 1:].sum(-1) > 0, heads, -1)
 
     def heads(self, derivations: Tensor) -> Tensor:

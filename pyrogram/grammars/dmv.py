@@ -23,7 +23,6 @@ from pyrogram.grammar import (
     Block,
     Grammar,
     SentenceMultinomials,
-    TooLong,
     Weights,
     checked_inputs,
     counts_by_gradient,
@@ -150,7 +149,7 @@ class DMV(Grammar):
             return log_z if words.is_cpu else self._keep_nan(log_z, log_weights)
         # Scores of arcs take torch fewer steps.
         arcs, stops = self._with(evidence, *self.scores(log_weights, words))
-        return self._keep_nan(projective.log_partition(arcs, stops, lengths_of(words)), log_weights)
+        return self._keep_nan(self._trees(arcs, stops, words).log_partition, log_weights)
 
     def _inputs(
         self, log_weights: Mapping[str, Tensor], words: Tensor, evidence: Mapping[str, Tensor] | None = None
@@ -164,6 +163,10 @@ class DMV(Grammar):
             weights["arc"] = arcs.reshape(-1, *arcs.shape[-2:])
         lengths, sizes, batched = lengths_of_checked(words), {"V": self.num_tags}, bool(evidence)
         return TensorInputs(weights, lengths, {"w": words}, sizes, checked=True, batched=batched, doubles=True)
+
+    @staticmethod
+    def _trees(arcs: Tensor, stops: Tensor, words: Tensor) -> ProjectiveDependencyTree:
+        return ProjectiveDependencyTree(arcs, stops, lengths_of(words), valence=True, validate_args=False)
 
     @staticmethod
     def _with(evidence: Mapping[str, Tensor] | None, arcs: Tensor, stops: Tensor) -> tuple[Tensor, Tensor]:
@@ -228,21 +231,7 @@ class DMV(Grammar):
         """Heads, of which some may be known; log factors of arcs, too."""
         return Heads(self)
 
-    def sample_trees(
-        self,
-        weights: Mapping[str, Tensor],
-        sample_shape: Sequence[int] = (),
-        max_length: int = 100,
-        *,
-        too_long: TooLong = "redraw",
-    ) -> tuple[Tensor, Tensor]:
-        """Ancestral draws of words and heads, shapes ``(*sample_shape, max_length)``, padded with -1.
-
-        :param weights: normalised; batch dimensions are the last ones of ``sample_shape``.
-        :param too_long: what becomes of a longer one, see :class:`.Sentence`.
-        :raises ValueError: if a multinomial does not sum to one, or if sentences hardly ever are short enough.
-        """
-        return self._draw(weights, sample_shape, max_length, too_long)
+    sample_trees = Grammar._draw
 
     def _ancestral(
         self, tables: Sequence[Tensor], model: Tensor, max_length: int, cut: bool, tries: int
@@ -260,7 +249,8 @@ class DMV(Grammar):
         n, S = heads.shape[-1], self.num_valences
         zeros = torch.zeros(n + 1, n + 1, S, dtype=torch.get_default_dtype(), device=heads.device)
         tree = ProjectiveDependencyTree(zeros, zeros[:, :1].expand(n + 1, 2, S), valence=True, validate_args=False)
-        return tree._indicators(heads)
+        arcs, stops = tree._indicators(heads).values()
+        return arcs, stops
 
     def _by_block(self, arcs: Tensor, stops: Tensor, words: Tensor) -> Weights:
         """Arcs (*batch, n+1, n+1, S) and stops (*batch, n+1, 2, S) of words, to counts (*batch, *block.shape)."""
@@ -327,11 +317,12 @@ class DMVDerivation(ProjectiveDependencyTree):
             return super().mbr()
         with torch.no_grad():
             expected = torch.where(self.arc_bonus > -torch.inf, self.marginals(), -torch.inf)
-            heads = projective.mbr(expected[..., None], self.lengths)
+            heads = projective.mbr(expected, self.lengths)
             return torch.where(self.log_partition[..., None] == -torch.inf, -1, heads)
 
     def counts(self, value: Tensor) -> Weights:
         """f(x, y): the events of given trees, shape ``(*value.shape[:-1], *block.shape)`` per block."""
         if self._validate_args:
             self._validate_sample(value)
-        return self.grammar._by_block(*self._indicators(value), self.words)
+        arcs, stops = self._indicators(value.long()).values()
+        return self.grammar._by_block(arcs, stops, self.words)

@@ -10,13 +10,14 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts import hmm as chart
-from pyrogram.charts.checks import broadcast_shapes, check_size, checked_words
+from pyrogram.charts.checks import check_size, checked_words
+from pyrogram.charts.events import counted
 from pyrogram.charts.hmm_sample import ancestral
-from pyrogram.distributions.state_sequence import StateSequence, check_states, state_counts
+from pyrogram.distributions.state_sequence import StateSequence, check_states, state_events
 from pyrogram.event_map import EventMap
 from pyrogram.grammar import (
     Block,
-    TooLong,
+    Grammar,
     Weights,
     checked_inputs,
     logarithms,
@@ -113,26 +114,12 @@ class HMM(RecursiveGrammar):
     def counts(self, words: Tensor, states: Tensor) -> Weights:
         """Events of given state sequences by block, shape ``(*batch, *block.shape)``."""
         words = checked_words(words, self.num_words)
-        batch = broadcast_shapes(words.shape[:-1], states.shape[:-1])
         check_states(states, words, self.num_states)
-        n, dtype = words.shape[-1], torch.get_default_dtype()
-        return state_counts(words.expand(*batch, n), states.expand(*batch, n), self.num_states, self.num_words, dtype)
+        events = state_events(words, states, self.num_states, self.num_words)
+        dtype = torch.get_default_dtype()
+        return {name: counted(index, tuple(self.blocks[name].shape), dtype) for name, index in events.items()}
 
-    def sample_states(
-        self,
-        weights: Mapping[str, Tensor],
-        sample_shape: Sequence[int] = (),
-        max_length: int = 100,
-        *,
-        too_long: TooLong = "redraw",
-    ) -> tuple[Tensor, Tensor]:
-        """Ancestral draws of words and states, shapes ``(*sample_shape, max_length)``, padded with -1.
-
-        :param weights: normalised; batch dimensions are the last ones of ``sample_shape``.
-        :param too_long: what becomes of a longer one, see :class:`.Sentence`.
-        :raises ValueError: if a multinomial does not sum to one, or if sentences hardly ever are short enough.
-        """
-        return self._draw(weights, sample_shape, max_length, too_long)
+    sample_states = Grammar._draw
 
     def _ancestral(
         self, tables: Sequence[Tensor], model: Tensor, max_length: int, cut: bool, tries: int

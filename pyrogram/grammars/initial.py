@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from pyrogram.charts import projective
 from pyrogram.charts.trees import check_heads, lengths_of
+from pyrogram.distributions.projective_tree import ProjectiveDependencyTree
 from pyrogram.event_map import by_block, num_events
 from pyrogram.grammar import Weights
 
@@ -90,8 +90,8 @@ def _soft_arcs(n: int, S: int, distance: float, stops: str, valence_attach: bool
         return attachment.expand(-1, -1, S) if valence_attach else torch.nn.functional.pad(
             attachment, (0, S - 1)
         ), no_stops
-    _, arcs, stop_counts = projective.marginals(attachment.log().expand(n + 1, n + 1, S), no_stops)
-    assert stop_counts is not None
+    trees = ProjectiveDependencyTree(attachment.log().expand(n + 1, n + 1, S), no_stops, valence=True)
+    arcs, stop_counts = trees.expected_counts().values()
     return arcs, stop_counts
 
 

@@ -11,10 +11,11 @@ from typing import get_args
 import torch
 from torch import Tensor
 
-from pyrogram.charts import projective, sibling, sibling_tags
+from pyrogram.charts import projective, sibling_tags
 from pyrogram.charts.pitman_yor.restaurants import Restaurants
 from pyrogram.charts.sibling_tags import TaggedTreeScores
 from pyrogram.choices import DECODERS, Decoder
+from pyrogram.distributions.sibling_tree import SiblingDependencyTree
 
 from .lexical_dependencies import SITES, LexicalDependencies, Predict, TreeScores
 
@@ -121,15 +122,12 @@ class LexicalParser:
             arcs = scores.arcs
             if arc_scores is not None:
                 arcs = arcs + arc_scores[which, : longest + 1, : longest + 1].to(arcs)
-            args = (arcs, scores.siblings, scores.stops, lengths)
+            trees = SiblingDependencyTree(arcs, scores.siblings, scores.stops, lengths, validate_args=False)
             if "mbr" in heads:
-                log_z, shares = sibling.marginals(*args)[:2]
-                heads["mbr"][which, :longest] = projective.mbr(shares[..., None], lengths)
-            else:
-                log_z = sibling.log_partition(*args)
+                heads["mbr"][which, :longest] = trees.mbr()
             if "viterbi" in heads:
-                heads["viterbi"][which, :longest] = sibling.top_k(*args)[0][0]
-            log_likelihood[which] = log_z + scores.cases
+                heads["viterbi"][which, :longest] = trees.argmax()
+            log_likelihood[which] = trees.log_partition + scores.cases
             done += len(which)
             if callback is not None:
                 callback(done)
@@ -160,7 +158,7 @@ class LexicalParser:
             longest = int(lengths.max())
             tags["viterbi"][which, :longest], heads["viterbi"][which, :longest] = sibling_tags.best(scores, lengths)
             log_likelihood[which], arcs, of_tags = sibling_tags.marginals(scores, lengths)
-            heads["mbr"][which, :longest] = projective.mbr(arcs[..., None], lengths)
+            heads["mbr"][which, :longest] = projective.mbr(arcs, lengths)
             inside = torch.arange(longest) < lengths[:, None]
             tags["mbr"][which, :longest] = torch.where(inside, of_tags.argmax(-1), -1)
         return TaggedParses(heads, log_likelihood, tags)
@@ -225,6 +223,5 @@ def draw_trees(
     scores: TreeScores, lengths: Tensor, num_samples: int, generator: torch.Generator | None = None
 ) -> Tensor:
     """Independent trees of a padded batch of sentences, shape (num_samples, B, n)."""
-    return sibling.sample(
-        scores.arcs, scores.siblings, scores.stops, lengths, num_samples=num_samples, generator=generator
-    )
+    trees = SiblingDependencyTree(scores.arcs, scores.siblings, scores.stops, lengths, validate_args=False)
+    return trees._sample(num_samples, generator)

@@ -221,9 +221,8 @@ class SparseDMV(DMV):
             log_z = torch.cat(sums)[order].to(tables[0].dtype)
             return self._keep_nan(log_z.reshape(words.shape[:-1]), log_weights)
         scores, stops = self.scores(log_weights, words)
-        return self._keep_nan(
-            projective.log_partition(*self._with(evidence, scores, stops), lengths_of(words)), log_weights
-        )
+        scores, stops = self._with(evidence, scores, stops)
+        return self._keep_nan(self._trees(scores, stops, words).log_partition, log_weights)
 
     def expected_counts(
         self,
@@ -259,7 +258,8 @@ class SparseDMV(DMV):
         heads = torch.full_like(words, -1)
         for arcs in self._arcs.of(words):
             inputs, N = self._given_arcs(flat, stop, arcs, None), arcs.words.shape[1] + 1
-            rows = self.program().draw(inputs, 1, projective.arc_numbers(N, inputs), N - 1, generator)[0]
+            trace = projective.arc_numbers(N, by_valence=inputs.weights["arc"].dim() > 3)
+            rows = self.program().draw(inputs, 1, trace, N - 1, generator)[0]
             heads[arcs.sentences, : N - 1] = projective.heads_of(rows, N)
         return heads
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,8 +28,8 @@ from pyrogram.charts.trees import check_heads, is_tree, lengths_of
 from pyrogram.collapsed import check_trees, parts_of
 from pyrogram.distributions.constraints import LeftmostDerivations, RecursiveDerivations
 from pyrogram.distributions.known_derivation import KnownDerivation
-from pyrogram.distributions.state_sequence import States
-from pyrogram.event_map import EventMap, first_events
+from pyrogram.distributions.state_sequence import States, state_events
+from pyrogram.event_map import first_events
 from pyrogram.printable import plural
 from pyrogram.sentences import Known, Sentences, Structure
 
@@ -246,11 +245,6 @@ class StateStructure(ChoiceStructure):
 
     # ------------------------------------------------------------------ events
 
-    @cached_property
-    def _tables(self) -> list[Any]:
-        """Arrays of the events of each block, in its shape."""
-        return [*EventMap.of_blocks(self.grammar.blocks).tables.values()]
-
     def num_events(self, n: int) -> int:
         return 2 * n + 1
 
@@ -260,12 +254,10 @@ class StateStructure(ChoiceStructure):
             raise ValueError(f"trees must be states, 0 to {self.grammar.num_states - 1} for every word, and then -1")
 
     def events(self, words: Tensor, derivations: Tensor) -> Tensor:
-        initial, transition, emission = (torch.from_numpy(table).to(words.device) for table in self._tables)
-        real, states = words >= 0, derivations.clamp_min(0)
-        later = torch.nn.functional.pad(derivations[:, 1:], (0, 1), value=-1)  # of the last word, the end
-        later = torch.where(later < 0, self.grammar.num_states, later)
-        of_words = torch.stack([emission[states, words.clamp_min(0)], transition[states, later]], -1)
-        return torch.cat([initial[states[:, :1]], torch.where(real[..., None], of_words, -1).flatten(1)], 1)
+        events = state_events(words, derivations, self.grammar.num_states, self.grammar.num_words)
+        firsts = first_events(self.grammar.blocks)
+        initial, transition, emission = (torch.where(x < 0, -1, x + firsts[name]) for name, x in events.items())
+        return torch.cat([initial, torch.stack([emission, transition], -1).flatten(1)], 1)
 
     def replace(self, derivations: Tensor, events: Any, positions: Any, accepted: Any) -> None:
         first, moved = first_events(self.grammar.blocks)["emission"], accepted[:, None]

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts import leftmost
-from pyrogram.grammar import TooLong
+from pyrogram.grammar import Grammar
 
 from .recursive import RecursiveGrammar
 
@@ -32,23 +32,7 @@ class TopDownGrammar(RecursiveGrammar):
     @abstractmethod
     def _leftmost_rules(self) -> leftmost.FlatRules: ...
 
-    def sample_derivations(
-        self,
-        weights: Mapping[str, Tensor],
-        sample_shape: Sequence[int] = (),
-        max_length: int = 100,
-        *,
-        too_long: TooLong = "redraw",
-    ) -> tuple[Tensor, Tensor]:
-        """Ancestral draws of words, ``(*sample_shape, max_length)``, and derivations, ``(*sample_shape, L)``.
-
-        Both are padded with -1.
-
-        :param weights: normalised; batch dimensions are the last ones of ``sample_shape``.
-        :param too_long: what becomes of a longer one, see :class:`.Sentence`.
-        :raises ValueError: if a multinomial does not sum to one, or if sentences hardly ever are short enough.
-        """
-        return self._draw(weights, sample_shape, max_length, too_long)
+    sample_derivations = Grammar._draw
 
     def _ancestral(
         self, tables: Sequence[Tensor], model: Tensor, max_length: int, cut: bool, tries: int

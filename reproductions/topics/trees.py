@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pyrogram.charts import projective
 from pyrogram.charts.topics.tokens import batches, tokens
+from pyrogram.distributions.projective_tree import ProjectiveDependencyTree
 from pyrogram.infer import SyntacticTopics
 from reproductions.topics.states import Counts, draw_states, log_repeats
 
@@ -67,7 +67,7 @@ class Proposals:
         self._arcs = []  # sentences of about the same length, and their scores
         for rows, n in batches(words, topics.num_states):
             seen = None if states is None else states[rows, :n]
-            self._arcs.append((rows, topics.arc_scores(words[rows, :n], seen)[..., None]))
+            self._arcs.append((rows, topics.arc_scores(words[rows, :n], seen)))
         self._counts = Counts(
             by_parent=topics.by_parent.contiguous().numpy(),
             parent_totals=topics.by_parent.sum(1).numpy(),
@@ -82,7 +82,8 @@ class Proposals:
         lengths = (self.words >= 0).sum(1)
         heads = self.words.new_full((number, *self.words.shape), -1)
         for rows, arcs in self._arcs:
-            drawn = projective.sample(arcs, None, lengths[rows], num_samples=number, generator=self.generator)
+            trees = ProjectiveDependencyTree(arcs, lengths=lengths[rows], valence=False, validate_args=False)
+            drawn = trees._sample(number, self.generator)
             heads[:, rows, : drawn.shape[-1]] = drawn
         many = self.words.repeat(number, 1)
         parents, children = tokens(many, heads.reshape(many.shape), self.topics.num_words)

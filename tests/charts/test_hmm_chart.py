@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from pyrogram import HMM
-from pyrogram.charts import hmm
+from pyrogram.distributions import StateSequence
 from pyrogram.testing import chi_square
 
 K, V = 3, 4
@@ -21,6 +21,29 @@ def tables(batch=1, scale=1.0, forbid=0.0, K=K, V=V):
     """Log weights: initial, transition, emission."""
     drawn = [scale * torch.randn(batch, *shape) for shape in ((K,), (K, K + 1), (K, V))]
     return [t.masked_fill(torch.rand(t.shape) < forbid, -torch.inf) for t in drawn]
+
+
+def law(given, words):
+    return StateSequence(*given, words, validate_args=False)
+
+
+def log_partition(*given, words, engine="compiled"):
+    program, inputs = law(given, words)._given(words.shape[:1])
+    return program.log_partition(inputs, by_torch=engine == "torch")
+
+
+def posteriors(*given, words, engine="compiled"):
+    """log Z, transitions and states."""
+    if engine == "compiled":
+        return law(given, words)._posterior()
+    program, inputs = law(given, words)._given(words.shape[:1], by_word=False)
+    log_z, counts = program.marginals(inputs, by_sentence=True, by_torch=True)
+    return log_z, torch.cat([counts["transition"], counts["end"]], -1), counts["emission"][:, 1:]
+
+
+def emission_counts(states, words, num_words):
+    """Sums (B, K, V) of the probabilities of states by the word that they emit."""
+    return states.mT @ torch.nn.functional.one_hot(words + 1, num_words + 1)[..., 1:].to(states)
 
 
 def sequences(given, words, b=0):
@@ -70,8 +93,8 @@ def test_sums(case, engine):
     for _ in range(5):
         given = tables(**CASES[case])
         log_z, moves, states = enumerated(given, WORDS)
-        torch.testing.assert_close(hmm.log_partition(*given, WORDS, engine=engine), log_z)
-        for found, expected in zip(hmm.posteriors(*given, WORDS, engine=engine), (log_z, moves, states), strict=True):
+        torch.testing.assert_close(log_partition(*given, words=WORDS, engine=engine), log_z)
+        for found, expected in zip(posteriors(*given, words=WORDS, engine=engine), (log_z, moves, states), strict=True):
             torch.testing.assert_close(found, expected)
 
 
@@ -81,11 +104,11 @@ def test_one_table_of_each_sentence_and_two_of_all(mixed, engine):
     given = tables()
     given[mixed] = tables(len(WORDS))[mixed]
     leaves = [t.requires_grad_() for t in given]
-    log_z = hmm.log_partition(*leaves, WORDS, engine=engine)
+    log_z = log_partition(*leaves, words=WORDS, engine=engine)
     expected_log_z, moves, states = enumerated([t.detach() for t in given], WORDS)
     torch.testing.assert_close(log_z.detach(), expected_log_z)
     gradients = torch.autograd.grad(log_z.sum(), leaves)
-    counts = states[:, 0], moves, hmm.emission_counts(states, WORDS, V)
+    counts = states[:, 0], moves, emission_counts(states, WORDS, V)
     for t, gradient, count in zip(given, gradients, counts, strict=True):
         torch.testing.assert_close(gradient, count if len(t) > 1 else count.sum(0, keepdim=True))
 
@@ -103,7 +126,7 @@ def test_counts_of_many_sentences(scale):
     log_z, *found = summed(given, WORDS)
     expected_log_z, moves, states = enumerated(given, WORDS)
     torch.testing.assert_close(log_z, expected_log_z)
-    expected = states[:, 0], moves, hmm.emission_counts(states, WORDS, V)
+    expected = states[:, 0], moves, emission_counts(states, WORDS, V)
     for f, e in zip(found, expected, strict=True):
         torch.testing.assert_close(f, e.sum(0))
 
@@ -128,17 +151,17 @@ def test_engines_agree_on_long_sentences(states):
     given = [5 * torch.randn(1, *shape) for shape in ((states,), (states, states + 1), (states, V))]
     given[2][..., 1] -= 600.0
     for found, expected in zip(
-        hmm.posteriors(*given, words, engine="compiled"), hmm.posteriors(*given, words, engine="torch"), strict=True
+        posteriors(*given, words=words, engine="compiled"), posteriors(*given, words=words, engine="torch"), strict=True
     ):
         torch.testing.assert_close(found, expected)
-    torch.testing.assert_close(hmm.log_partition(*given, words), hmm.posteriors(*given, words, engine="torch")[0])
+    torch.testing.assert_close(log_partition(*given, words=words), posteriors(*given, words=words, engine="torch")[0])
 
 
 @pytest.mark.parametrize("k", [1, 2, 40])
 def test_top_k(k):
     for forbid in (0.0, 0.3):
         given = tables(len(WORDS), forbid=forbid)
-        states, totals = hmm.top_k(*given, WORDS, k=k)
+        states, totals = law(given, WORDS)._top_k(k)
         for b, row in enumerate(WORDS):
             listed = sorted((s for s in sequences(given, row, b) if s[1] > -math.inf), key=lambda s: -s[1])[:k]
             n = int((row >= 0).sum())
@@ -155,7 +178,7 @@ def test_draws(extreme):
     if extreme:
         given[1] = given[1] - 2000.0
     words = torch.tensor([[0, 3, -1], [1, 2, 0]])
-    drawn = hmm.sample(*given, words, num_samples=5000)
+    drawn = law(given, words).sample((5000,))
     for b, row in enumerate(words):
         listed = list(sequences(given, row, b))
         n = len(listed[0][0])
@@ -169,7 +192,7 @@ def test_nothing_to_draw():
     given = tables()
     given[2][:, :, 1] = -torch.inf
     with pytest.raises(ValueError, match="sentence 0 has no state sequence of positive weight"):
-        hmm.sample(*given, WORDS)
+        law(given, WORDS).sample()
 
 
 def test_counts_do_not_depend_on_threads():
@@ -190,12 +213,12 @@ def test_counts_do_not_depend_on_threads():
 @pytest.mark.parametrize("row", [[0, V], [0, -2], [-1, 0], [-1, -1]])
 def test_words_are_checked(row):
     with pytest.raises(ValueError, match="words must be one or more of 0..3 and then padding of -1"):
-        hmm.log_partition(*tables(), torch.tensor([row]))
+        law(tables(), torch.tensor([row]))
 
 
 def test_float32():
     given = tables()
-    exact = hmm.posteriors(*given, WORDS)
-    for found, expected in zip(hmm.posteriors(*(t.float() for t in given), WORDS), exact, strict=True):
+    exact = posteriors(*given, words=WORDS)
+    for found, expected in zip(posteriors(*(t.float() for t in given), words=WORDS), exact, strict=True):
         assert found.dtype == torch.float32
         torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-5)

@@ -13,8 +13,8 @@ from test_tree_sums import check_sums
 from tree_charts import EXACT, KINDS, cycles, dtypes, engines, problem, roots
 
 from pyrogram.charts.spanning import lanes, walks
-from pyrogram.charts.spanning import nonprojective as trees
 from pyrogram.charts.trees import is_tree
+from pyrogram.distributions import DependencyTree
 
 KIND = KINDS["crossing arcs"]
 
@@ -26,7 +26,7 @@ def test_long_sentences(dtype, multiroot):
     """The compiled elimination against the determinant, of scores where that can be trusted."""
     tables, lengths = problem(KIND, [40, 23, 40, 31, 7, 40, 16, 2, 1, 40], seed=3)
     arcs = tables["arc"].to(dtype)
-    log_z, marginals = trees.marginals(arcs, lengths, multiroot=multiroot)
+    log_z, marginals = DependencyTree(arcs, lengths, multiroot=multiroot, validate_args=False)._marginals()
     for b, m in enumerate(lengths.tolist()):
         leaf = arcs[b, : m + 1, : m + 1].double()
         leaf[range(m + 1), range(m + 1)] = leaf[:, 0] = -math.inf
@@ -44,7 +44,7 @@ def test_long_sentences(dtype, multiroot):
 @roots
 def test_marginals_of_equal_scores(n, multiroot):
     """By Cayley's formula; and in time, for none is left to torch."""
-    marginals = trees.marginals(torch.zeros(2, n + 1, n + 1), multiroot=multiroot)[1]
+    marginals = DependencyTree(torch.zeros(2, n + 1, n + 1), multiroot=multiroot).marginals()
     of_root = 2 / (n + 1) if multiroot else 1 / n
     torch.testing.assert_close(marginals[:, 0, 1:], torch.full((2, n), of_root), rtol=1e-10, atol=0)
     assert not np.isnan(lanes.log_counts(np.zeros((2, n + 1, n + 1)), np.array([n, n]), multiroot, False)[0]).any()
@@ -78,9 +78,9 @@ def test_compiled_code_does_what_it_can(forbidden, dtype, multiroot):
 def test_nan_gives_nan(engine, multiroot):
     arcs = torch.randn(10, 5, 5)
     arcs[3, 2, 1] = torch.nan
-    log_z, marginals = trees.marginals(arcs, multiroot=multiroot, engine=engine)
+    log_z, found = KIND.marginals({"arc": arcs}, None, multiroot, engine)
     assert log_z.isnan().tolist() == [b == 3 for b in range(10)]
-    assert not marginals[torch.arange(10) != 3].isnan().any()
+    assert not found["arc"][torch.arange(10) != 3].isnan().any()
 
 
 @engines
@@ -120,7 +120,7 @@ def test_draws_of_words_that_prefer_each_other():
     """50 pairs of them: not forever."""
     arcs, odd = torch.zeros(101, 101), torch.arange(1, 100, 2)
     arcs[odd, odd + 1] = arcs[odd + 1, odd] = 50.0
-    assert is_tree(trees.sample(arcs, num_samples=4), projective=False).all()
+    assert is_tree(DependencyTree(arcs).sample((4,)), projective=False).all()
 
 
 @roots
@@ -135,7 +135,7 @@ def test_best_trees_of_ties_and_knots(of, multiroot):
                 for first in range(1, 5, size):
                     arcs[0, first : first + size, first : first + size] += block
         (truth,) = KIND.truth({"arc": arcs}, torch.tensor([5]), multiroot)
-        heads, scores = trees.top_k(arcs, multiroot=multiroot, k=3)
+        heads, scores = DependencyTree(arcs, multiroot=multiroot)._top_k(3)
         assert scores[:, 0].tolist() == truth.ranked()[:3]
         assert len(heads.unique(dim=0)) == 3
 
@@ -143,7 +143,7 @@ def test_best_trees_of_ties_and_knots(of, multiroot):
 def test_best_tree_of_a_long_sentence():
     """The best tree of n words is no worse than any of its neighbours, with one head changed."""
     arcs = torch.randn(81, 81)
-    heads, score = trees.top_k(arcs)
+    heads, score = DependencyTree(arcs)._top_k(1)
     others = heads[0].repeat(80, 81, 1)
     for d, h in itertools.product(range(80), range(81)):
         others[d, h, d] = h

@@ -103,10 +103,11 @@ def test_draws_depend_on_the_generator_alone(kind: Kind) -> None:
     one, again, other = (kind.sample(tables, lengths, False, 3, seed=seed) for seed in (1, 1, 2))
     assert torch.equal(torch.get_rng_state(), before)
     assert torch.equal(one, again) and not torch.equal(one, other)
-    free = [kind.chart.sample(*kind.given(tables), lengths, num_samples=3) for _ in range(2)]
+    law = kind.law(tables, lengths, False)
+    free = [law.sample((3,)) for _ in range(2)]
     torch.set_rng_state(before)
     assert not torch.equal(*free)
-    assert torch.equal(kind.chart.sample(*kind.given(tables), lengths, num_samples=3), free[0])
+    assert torch.equal(law.sample((3,)), free[0])
 
 
 @kinds

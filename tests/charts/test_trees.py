@@ -22,7 +22,6 @@ from pyrogram.charts.trees import (
     nonprojective_trees,
     projective_trees,
     stop_valences,
-    tree_scores,
 )
 
 roots = pytest.mark.parametrize("multiroot", [False, True])
@@ -89,41 +88,6 @@ def test_valences(n, multiroot):
         assert arc_valences(tensor)[:n].tolist() == [of_arc[c] for c in range(1, n + 1)]
         computed = stop_valences(tensor)
         assert {(h, d): int(computed[h, d]) for h, d in of_stop} == of_stop
-
-
-@roots
-@pytest.mark.parametrize("V", [1, 2])
-@pytest.mark.parametrize("with_stops", [False, True])
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
-def test_tree_scores(n, with_stops, V, multiroot):
-    arcs = torch.randn(n + 3, n + 3, V)  # room for two words of padding
-    stops = torch.randn(n + 3, 2, 2) if with_stops else None
-    trees = all_trees(n, multiroot)
-    expected = [score(h, arcs, stops) for h in trees]
-    padded = torch.nn.functional.pad(torch.tensor(trees), (0, 2), value=-1)
-    arcs[:, n + 1 :] = arcs[n + 1 :] = torch.nan
-    if stops is not None:
-        stops[n + 1 :] = stops[0] = torch.nan
-    scores = tree_scores(padded, arcs, stops)
-    torch.testing.assert_close(scores, torch.tensor(expected), rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("heads_shape", [(), (3,), (2, 3), (4, 1, 1)])
-@pytest.mark.parametrize("arcs_shape", [(), (3,), (1,), (2, 1)])
-@pytest.mark.parametrize("stops_shape", [(), (3,), (2, 1)])
-def test_tree_scores_broadcast(heads_shape, arcs_shape, stops_shape):
-    n = 4
-    trees = projective_trees(n)
-    heads = trees[torch.randint(len(trees), heads_shape)]
-    arcs, stops = torch.randn(*arcs_shape, n + 1, n + 1, 2), torch.randn(*stops_shape, n + 1, 2, 2)
-    scores = tree_scores(heads, arcs, stops)
-    batch = torch.broadcast_shapes(heads_shape, arcs_shape, stops_shape)
-    assert scores.shape == batch
-    heads = heads.expand(*batch, n)
-    arcs, stops = arcs.expand(*batch, n + 1, n + 1, 2), stops.expand(*batch, n + 1, 2, 2)
-    for at in itertools.product(*map(range, batch)):
-        expected = score(heads[at].tolist(), arcs[at], stops[at])
-        assert scores[at].item() == pytest.approx(expected)
 
 
 @roots

@@ -14,8 +14,7 @@ from oracle import Heads, Parts, TreeSums, all_spanning_trees, all_trees, parts_
 from oracle import parts_by_valence as by_valence
 from torch import Tensor
 
-from pyrogram.charts import projective, sibling
-from pyrogram.charts.spanning import nonprojective
+from pyrogram.distributions import DependencyTree, ProjectiveDependencyTree, SiblingDependencyTree
 
 Tables = dict[str, Tensor]
 
@@ -24,12 +23,11 @@ Tables = dict[str, Tensor]
 class Kind:
     """Trees of one kind of scores.
 
-    :param names: of the tables that the chart's functions take, in order.
-    :param sizes: of the axes of each table; N stands for n + 1. The chart's functions take None for other tables.
+    :param make: the distribution, from tables by name.
+    :param sizes: of the axes of each table; N stands for n + 1.
     """
 
-    chart: Any
-    names: tuple[str, ...]
+    make: Callable[..., Any]
     sizes: Mapping[str, tuple[Any, ...]]
     parts: Callable[[Heads], Parts]
     trees: Callable[[int, bool], list[Heads]] = all_trees
@@ -41,26 +39,30 @@ class Kind:
         """Those of one sentence without padding."""
         return {name: tables[name][b][tuple(map(slice, shape))] for name, shape in self.shapes(length + 1).items()}
 
-    def given(self, tables: Mapping[str, Tensor]) -> list[Tensor | None]:
-        return [tables.get(name) for name in self.names]
+    def law(self, tables: Mapping[str, Tensor], lengths: Any, multiroot: bool) -> Any:
+        """The trees as a distribution."""
+        scores = {f"{name}_scores": x for name, x in tables.items()}
+        return self.make(**scores, lengths=lengths, multiroot=multiroot, validate_args=False)
 
-    def log_partition(self, tables: Mapping[str, Tensor], lengths: Any, multiroot: bool, engine: Any = None) -> Tensor:
-        return self.chart.log_partition(*self.given(tables), lengths, multiroot=multiroot, engine=engine)
+    def log_partition(self, tables: Mapping[str, Tensor], lengths: Any, multiroot: bool, engine: str = "") -> Tensor:
+        law = self.law(tables, lengths, multiroot)
+        inputs, batch = law._given(law._own_batch), law._own_batch
+        found: Tensor = law._program.log_partition(inputs, by_torch=engine == "torch").reshape(batch)
+        return found
 
-    def marginals(self, tables: Mapping[str, Tensor], lengths: Any, multiroot: bool, engine: Any = None) -> Any:
+    def marginals(self, tables: Mapping[str, Tensor], lengths: Any, multiroot: bool, engine: str = "") -> Any:
         """log Z, and marginals by table."""
-        log_z, *found = self.chart.marginals(*self.given(tables), lengths, multiroot=multiroot, engine=engine)
-        by_name = dict(zip(self.names, found, strict=True))
-        assert {name for name, x in by_name.items() if x is not None} == {*self.sizes}
-        return log_z, {name: by_name[name] for name in self.sizes}
+        law = self.law(tables, lengths, multiroot)
+        log_z, counts = law._program.marginals(law._given(law._own_batch), by_torch=engine == "torch")
+        return log_z, dict(zip(self.sizes, law._of_weights(counts), strict=True))
 
     def sample(self, tables: Mapping[str, Tensor], lengths: Any, multiroot: bool, number: int, seed: int = 1) -> Tensor:
-        generator = torch.Generator().manual_seed(seed)
-        options = {"multiroot": multiroot, "num_samples": number, "generator": generator}
-        return self.chart.sample(*self.given(tables), lengths, **options)
+        drawn: Tensor = self.law(tables, lengths, multiroot)._sample(number, torch.Generator().manual_seed(seed))
+        return drawn
 
     def top_k(self, tables: Mapping[str, Tensor], lengths: Any, multiroot: bool, k: int) -> tuple[Tensor, Tensor]:
-        return self.chart.top_k(*self.given(tables), lengths, multiroot=multiroot, k=k)
+        heads, scores = self.law(tables, lengths, multiroot)._top_k(k)
+        return heads, scores
 
     def truth(self, tables: Mapping[str, Tensor], lengths: Tensor, multiroot: bool) -> list[TreeSums]:
         """By enumeration, of each sentence."""
@@ -93,12 +95,13 @@ class Kind:
 
 def _by_valence(arcs: int, stops: int) -> Kind:
     sizes = {"arc": ("N", "N", arcs)} | ({"stop": ("N", 2, stops)} if stops else {})
-    return Kind(projective, ("arc", "stop"), sizes, functools.partial(by_valence, arcs=arcs, stops=stops))
+    make = functools.partial(ProjectiveDependencyTree, valence=True)
+    return Kind(make, sizes, functools.partial(by_valence, arcs=arcs, stops=stops))
 
 
 def _by_sibling(stops: bool) -> Kind:
     sizes = {"arc": "NN", "sibling": "NNN"} | ({"stop": ("N", 2, "N")} if stops else {})
-    return Kind(sibling, ("arc", "sibling", "stop"), sizes, functools.partial(parts_by_sibling, stops=stops))
+    return Kind(SiblingDependencyTree, sizes, functools.partial(parts_by_sibling, stops=stops))
 
 
 KINDS = {
@@ -108,7 +111,7 @@ KINDS = {
     "valences and stops": _by_valence(2, 2),
     "siblings": _by_sibling(False),
     "siblings and stops": _by_sibling(True),
-    "crossing arcs": Kind(nonprojective, ("arc",), {"arc": "NN"}, parts_by_arc, all_spanning_trees),
+    "crossing arcs": Kind(DependencyTree, {"arc": "NN"}, parts_by_arc, all_spanning_trees),
 }
 #: Of which the chart reads what no tree has.
 MORE = {"three valences": _by_valence(3, 3), "one valence and stops": _by_valence(1, 1)}

@@ -270,7 +270,7 @@ def test_divergences_that_do_not_exist(p: Callable[[], Any], q: Callable[[], Any
 
 REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: ProjectiveDependencyTree(zeros(3, 2, 3), valence=True), r"arc_scores must have shape .*not \(3, 2, 3\)"),
-    (lambda: FIRST(stop_scores=zeros(3, 2, 2)), r"stop scores must have shape \(..., 4, 2, U\), not \(3, 2, 2\)"),
+    (lambda: FIRST(stop_scores=zeros(3, 2, 2)), r"stop_scores must have shape \(..., 4, 2, S\), not \(3, 2, 2\)"),
     (lambda: FIRST(stop_scores=zeros(4, 2, 2) * torch.nan, validate_args=True), "stop_scores must be real numbers or"),
     (
         lambda: SiblingDependencyTree(zeros(4, 4), zeros(4, 4)),

@@ -12,8 +12,7 @@ from pyro.infer import MCMC, NUTS
 
 from pyrogram import DMV
 from pyrogram.charts.dmv import dmv
-from pyrogram.charts.projective import log_partition
-from pyrogram.distributions import Sentence
+from pyrogram.distributions import ProjectiveDependencyTree, Sentence
 from pyrogram.recursion import Grounded, InvalidRecursion, Reals
 
 LEFT = 0
@@ -164,7 +163,8 @@ def test_long_sentences_as_the_interpreter_has_them(grammar):
         sentence = Grounded(page, n=14, sizes={"V": 3}, words={"w": words[b].tolist()})
         assert math.log(sentence.goal(Reals(), tables)) == pytest.approx(float(log_z[b]), rel=1e-10)
     arcs, stops = grammar.scores(logs, words)
-    torch.testing.assert_close(log_partition(arcs, stops, engine="torch"), log_z)
+    trees = ProjectiveDependencyTree(arcs, stops, valence=True)
+    torch.testing.assert_close(trees._program.log_partition(trees._given(log_z.shape), by_torch=True), log_z)
     assert counts["root"].sum() == pytest.approx(10)
     assert counts["attach"].sum() == pytest.approx(10 * 13)
 

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from pyrogram import DMV
-from pyrogram.charts import projective
 from pyrogram.grammar import SentenceMultinomials
 from pyrogram.recursion.run.scalar_engine import ScalarEngine
 
@@ -229,8 +228,6 @@ def test_every_way_gives_the_same(grammar, monkeypatch):
         assert_same(SentenceMultinomials.expected_counts(rows, log_weights, some), (log_z, counts))
         dense_log_z, dense_counts = all_rows.expected_counts(pick(all_rows, dense), some)
         assert_same((dense_log_z, put(all_rows, grammar, dense_counts)), (log_z, put(rows, grammar, counts)))
-    monkeypatch.setattr(projective, "choose_engine", lambda *_: "torch")
-    assert_same(rows.expected_counts(log_weights), compiled)
 
 
 @both

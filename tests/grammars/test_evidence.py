@@ -10,7 +10,6 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from evidence_sums import CASES, EvidenceCase
@@ -198,9 +197,10 @@ def test_derivations_of_minimum_risk_have_no_forbidden_span(monkeypatch: pytest.
     """Not even where such spans would be worth most."""
     case, sentence = both("CFG brackets")
 
-    def spans(batch: Batch, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def spans(batch: Batch, weights: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         B, N = len(batch.matches), batch.matches.max_length + 1
-        return np.zeros(B), np.where(batch.allowed < 0, 1.0, 0.0), np.zeros((B, N, batch.sizes.get("P", 0)))
+        X = (torch.from_numpy(batch.allowed) < 0).double()
+        return torch.zeros(B), X, torch.zeros(B, N, batch.sizes.get("P", 0))
 
     monkeypatch.setattr(Batch, "_spans", spans)
     for b, row in enumerate(sentence.derivation(case.words).mbr().tolist()):

@@ -12,7 +12,8 @@ import pytest
 import torch
 from fake_device import kernels_on, launched
 
-from pyrogram.charts import dmv, hmm, projective
+from pyrogram.charts import dmv
+from pyrogram.distributions import ProjectiveDependencyTree, StateSequence
 from pyrogram.recursion.run import on_tensors
 from pyrogram.recursion.run.launching import Launcher
 
@@ -40,6 +41,12 @@ def scores(lengths: list[int], spread: float = 1.0) -> tuple[torch.Tensor, torch
     return spread * arcs, spread * stops, torch.tensor(lengths)
 
 
+def trees(
+    arcs: torch.Tensor, stops: torch.Tensor | None, lengths: torch.Tensor | None = None
+) -> ProjectiveDependencyTree:
+    return ProjectiveDependencyTree(arcs, stops, lengths, valence=True, validate_args=False)
+
+
 def enumerated(arcs: torch.Tensor, stops: torch.Tensor, lengths: torch.Tensor) -> list[oracle.Enumeration]:
     return [
         oracle.Enumeration(a[: n + 1, : n + 1].detach().numpy(), s[: n + 1].detach().numpy(), False)
@@ -48,10 +55,9 @@ def enumerated(arcs: torch.Tensor, stops: torch.Tensor, lengths: torch.Tensor) -
 
 
 def compare_with_enumeration(
-    found: tuple[torch.Tensor, torch.Tensor, torch.Tensor | None], truth: list[oracle.Enumeration], tolerance: float
+    found: tuple[torch.Tensor, ...], truth: list[oracle.Enumeration], tolerance: float
 ) -> None:
     log_z, by_arcs, by_stops = found
-    assert by_stops is not None
     for b, one in enumerate(truth):
         n = len(one.arc_marginals)
         assert float(log_z[b]) == pytest.approx(one.log_z, rel=tolerance, abs=tolerance)
@@ -65,9 +71,9 @@ def compare_with_enumeration(
 def test_sums_and_first_derivatives_are_by_kernels(device: Launcher) -> None:
     arcs, stops, lengths = scores([3, 1, 5, 4, 2, 2])
     truth = enumerated(arcs, stops, lengths)
-    compare_with_enumeration(projective.marginals(arcs, stops, lengths), truth, 1e-12)
+    compare_with_enumeration(trees(arcs, stops, lengths)._marginals(), truth, 1e-12)
     arcs.requires_grad_(), stops.requires_grad_()
-    log_z = projective.log_partition(arcs, stops, lengths)
+    log_z = trees(arcs, stops, lengths).log_partition
     weights = torch.rand(6)
     by_arcs, by_stops = torch.autograd.grad(log_z @ weights, (arcs, stops))
     for b, one in enumerate(truth):
@@ -76,14 +82,14 @@ def test_sums_and_first_derivatives_are_by_kernels(device: Launcher) -> None:
         np.testing.assert_allclose(by_stops[b, :n], float(weights[b]) * one.stop_marginals, atol=1e-12)
     assert launched(device) == ["lanes", "lanes"]
     with torch.no_grad():  # without adjoints
-        np.testing.assert_allclose(projective.log_partition(arcs, stops, lengths), log_z.detach(), rtol=1e-14)
+        np.testing.assert_allclose(trees(arcs, stops, lengths).log_partition, log_z.detach(), rtol=1e-14)
 
 
 def test_second_derivatives_are_by_torch(device: Launcher, fast_mode: bool) -> None:
     arcs, stops, lengths = scores([2])
     arcs.requires_grad_(), stops.requires_grad_()
     assert torch.autograd.gradgradcheck(
-        lambda a, s: projective.log_partition(a, s, lengths), (arcs, stops), fast_mode=fast_mode
+        lambda a, s: trees(a, s, lengths).log_partition, (arcs, stops), fast_mode=fast_mode
     )
     assert set(launched(device)) == {"lanes"}
 
@@ -95,9 +101,7 @@ def test_scores_that_are_far_apart(device: Launcher, dtype: torch.dtype) -> None
     arcs[1:3] *= 900.0 if dtype == torch.float64 else 120.0
     arcs, stops = arcs.to(dtype), stops.to(dtype)
     truth = enumerated(arcs.double(), stops.double(), lengths)
-    compare_with_enumeration(
-        projective.marginals(arcs, stops, lengths), truth, 1e-12 if dtype == torch.float64 else 2e-5
-    )
+    compare_with_enumeration(trees(arcs, stops, lengths)._marginals(), truth, 1e-12 if dtype == torch.float64 else 2e-5)
     assert launched(device) == ["lanes", "lanes"]
 
 
@@ -105,13 +109,13 @@ def test_sentences_without_derivations_and_with_nan(device: Launcher, monkeypatc
     arcs, _, lengths = scores([3, 3, 2, 3])
     arcs[0, :, 2] = -torch.inf  # the second word has no head
     arcs[1, 1, 2] = torch.nan
-    log_z, by_arcs, _ = projective.marginals(arcs[..., :1], None, lengths)
+    log_z, by_arcs = trees(arcs[..., :1], None, lengths)._marginals()
     assert log_z[0] == -torch.inf and by_arcs[0].eq(0).all()
     assert log_z[1].isnan() and by_arcs[1].isnan().any()
     assert log_z[2:].isfinite().all() and by_arcs[2:].isfinite().all()
     monkeypatch.setattr(on_tensors.TensorInputs, "arrays", ARRAYS)
     with pytest.raises(ValueError, match="scores of sentence 1 must be numbers"):
-        projective.sample(arcs[1:, ..., :1].flip(0)[1:], None, lengths[1:].flip(0)[1:])
+        trees(arcs[1:, ..., :1].flip(0)[1:], None, lengths[1:].flip(0)[1:]).sample()
 
 
 def test_tables_that_sentences_share_have_summed_counts(device: Launcher) -> None:
@@ -143,8 +147,10 @@ def test_numbers_that_sentences_share_may_be_of_any_size(device: Launcher) -> No
     for spread in (1.0, 1000.0):
         transition = spread * torch.tensor([[1.0, -1.0, -0.5], [-2.0, 1.5, -1.0]])
         tables = initial[None], transition[None], emission[None]
-        found = hmm.log_partition(*tables, words)
-        torch.testing.assert_close(found, hmm.log_partition(*tables, words, engine="torch"), rtol=1e-11, atol=1e-11)
+        states = StateSequence(*tables, words)
+        program, given = states._given(words.shape[:1])
+        expected = program.log_partition(given, by_torch=True)
+        torch.testing.assert_close(states.log_partition, expected, rtol=1e-11, atol=1e-11)
     assert {*launched(device)} == {"lanes"}
 
 
@@ -152,7 +158,7 @@ def test_numbers_that_sentences_share_may_be_of_any_size(device: Launcher) -> No
 def test_best_trees_are_those_of_enumeration(device: Launcher, dtype: torch.dtype) -> None:
     arcs, stops, lengths = scores([3, 1, 5, 4, 2])
     arcs, stops = arcs.to(dtype), stops.to(dtype)
-    heads, found = projective.top_k(arcs, stops, lengths)
+    heads, found = trees(arcs, stops, lengths)._top_k(1)
     truth = enumerated(arcs.double(), stops.double(), lengths)
     for b, (n, one) in enumerate(zip(lengths.tolist(), truth, strict=True)):
         best = max(range(len(one.trees)), key=one.scores.__getitem__)
@@ -165,7 +171,7 @@ def test_draws_have_the_probabilities_of_enumeration(device: Launcher) -> None:
     """Pearson's statistic of 4,000 trees of each sentence."""
     arcs, stops, lengths = scores([3, 2, 4, 3])
     number = 4000
-    heads = projective.sample(arcs, stops, lengths, num_samples=number)
+    heads = trees(arcs, stops, lengths)._sample(number)
     for b, (n, one) in enumerate(zip(lengths.tolist(), enumerated(arcs, stops, lengths), strict=True)):
         assert heads[:, b, n:].eq(-1).all()
         drawn = [tuple(row) for row in heads[:, b, :n].tolist()]

@@ -16,7 +16,7 @@ from pages import PAGES, Page
 from random_recursions import random_recursions
 from test_numbers import KINDS, a_zero_beside_a_large_sum, weights_beside_empty_sums, zeros_among_large_items
 
-from pyrogram.charts import projective
+from pyrogram.distributions import ProjectiveDependencyTree
 from pyrogram.recursion import InvalidRecursion, recursion
 from pyrogram.recursion.emit.inputs import Inputs
 from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram
@@ -104,12 +104,19 @@ def test_torch_has_them_from_compiled_code(page: Page, shared: bool, monkeypatch
         torch.testing.assert_close(x, y, rtol=1e-9, atol=1e-9)
 
 
+def trees(scores: torch.Tensor) -> ProjectiveDependencyTree:
+    return ProjectiveDependencyTree(scores, valence=True, validate_args=False)
+
+
 def test_counts_that_are_shown_stay_as_they_are() -> None:
     """The gradient of log Z is a multiple of them, and is found in memory of its own, in any order and twice."""
     scores = torch.randn(3, 5, 5, 1, dtype=torch.float64).requires_grad_()
     factors = torch.tensor([2.0, -1.0, 0.5], dtype=torch.float64)
-    log_z, counts, _ = projective.marginals(scores)
-    (expected,) = torch.autograd.grad((factors * projective.log_partition(scores, engine="torch")).sum(), scores)
+    log_z, counts = trees(scores)._marginals()
+    (expected,) = torch.autograd.grad(
+        (factors * trees(scores)._program.log_partition(trees(scores)._given(scores.shape[:1]), by_torch=True)).sum(),
+        scores,
+    )
     before = counts.detach().clone()
     for _ in range(2):
         (found,) = torch.autograd.grad((factors * log_z).sum(), scores, retain_graph=True)
@@ -195,10 +202,10 @@ def test_a_sentence_that_is_no_number_has_no_derivatives(bad: float) -> None:
     scores[1, 1, 2] = bad
     scores.requires_grad_()
     worth = torch.arange(5.0, dtype=torch.float64)[:, None]
-    log_z, marginals, _ = projective.marginals(scores)
+    log_z, marginals = trees(scores)._marginals()
     (gradient,) = torch.autograd.grad((marginals * worth).sum(), scores)
     assert gradient.isnan().flatten(1).any(1).tolist() == [False, True, False]
-    (first,) = torch.autograd.grad(projective.log_partition(scores).sum(), scores, create_graph=True)
+    (first,) = torch.autograd.grad(trees(scores).log_partition.sum(), scores, create_graph=True)
     (gradient,) = torch.autograd.grad((first * worth).sum(), scores)
     assert gradient.isnan().flatten(1).any(1).tolist() == [False, True, False]
 
@@ -210,7 +217,7 @@ def test_what_follows_from_a_direction_that_is_no_number_is_none(junk: float, sh
     scores = (sharp * torch.randn(2, 4, 4, 1, dtype=torch.float64)).requires_grad_()
     direction = torch.randn(2, 4, 4, 1, dtype=torch.float64)
     direction[0, 1, 2] = junk
-    _, marginals, _ = projective.marginals(scores)
+    _, marginals = trees(scores)._marginals()
     (found,) = torch.autograd.grad(marginals, scores, direction)
     assert found[0].isnan().all() and found[1].isfinite().all()
 
@@ -235,7 +242,7 @@ def test_recursions_that_are_done_one_by_one_have_none() -> None:
 def test_a_direction_of_zeros_in_single_precision() -> None:
     """It is read as float64, as all directions are."""
     table = torch.randn(2, 8, 8, 1, dtype=torch.float32).requires_grad_()
-    log_z = projective.log_partition(table).sum()
+    log_z = trees(table).log_partition.sum()
     (marginals,) = torch.autograd.grad(log_z, table, create_graph=True)
     (found,) = torch.autograd.grad((marginals * 0.0).sum(), table)
     assert (found == 0).all()

@@ -29,6 +29,13 @@ def seed_stream(state: Array, seed: int, stream: int) -> None:
 
 
 @njit(nogil=True)
+def draw_event(cumulative: Array, state: Array) -> int:
+    """An event of a multinomial, from its cumulative probabilities."""
+    drawn = np.searchsorted(cumulative, uniform(state) * cumulative[-1], side="right")
+    return min(drawn, len(cumulative) - 1)
+
+
+@njit(nogil=True)
 def choose(terms: Array, count: int, state: Array) -> int:
     """A draw in proportion to the first ``count`` terms; -1 if all are zero."""
     total = 0.0

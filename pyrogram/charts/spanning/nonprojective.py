@@ -2,15 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Non-projective dependency trees, whose arcs may cross: log Z, marginals, samples, best trees.
 
-Everywhere
-
-* ``arcs`` (*batch, n+1, n+1) are scores [head, dependent];
-* ``lengths`` (*batch) are numbers of words, or None if all have n; batch dimensions broadcast;
-* position 0 is ROOT; column 0 and the diagonal are not read.
+Position 0 is ROOT; column 0 and the diagonal are not read.
 """
 
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -18,8 +14,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pyrogram.charts.checks import check_size
-from pyrogram.charts.projective import Engine, by_torch, flatten, shaped
 from pyrogram.recursion.emit.inputs import Inputs
 from pyrogram.recursion.run.on_tensors import SumsOnTensors, TensorInputs
 from pyrogram.recursion.torch.engine import SumsInTorch
@@ -29,84 +23,18 @@ from . import arborescences, elimination, lanes, walks
 Numbers = Any  # a numpy array
 
 
-def log_partition(
-    arcs: Float[Tensor, "*#batch N N"],
-    lengths: Int[Tensor, "*#batch"] | None = None,
-    *,
-    multiroot: bool = False,
-    engine: Engine | None = None,
-) -> Float[Tensor, "*batch"]:
-    """log Z = log sum over trees of exp(score), in nats; -inf if no tree is possible. Differentiable.
-
-    O(n^3) time and O(n^2) memory a sentence, for second derivatives O(n^3).
-    """
-    inputs, batch = _inputs(arcs, lengths)
-    return shaped(_TREES[multiroot].log_partition(inputs, by_torch=by_torch(arcs, engine)), batch)
-
-
-def marginals(
-    arcs: Float[Tensor, "*#batch N N"],
-    lengths: Int[Tensor, "*#batch"] | None = None,
-    *,
-    multiroot: bool = False,
-    engine: Engine | None = None,
-) -> tuple[Float[Tensor, "*batch"], Float[Tensor, "*batch N N"]]:
-    """log Z and its gradient: the posterior probabilities of arcs. Differentiable."""
-    inputs, batch = _inputs(arcs, lengths)
-    log_z, posteriors = _TREES[multiroot].marginals(inputs, by_torch=by_torch(arcs, engine))
-    return shaped(log_z, batch), shaped(posteriors["arc"], batch)
-
-
-def sample(
-    arcs: Float[Tensor, "*#batch N N"],
-    lengths: Int[Tensor, "*#batch"] | None = None,
-    *,
-    num_samples: int = 1,
-    multiroot: bool = False,
-    generator: torch.Generator | None = None,
-) -> Int[Tensor, "S *batch N-1"]:
-    """Independent trees drawn in proportion to exp(score), as heads padded with -1; see :mod:`.walks`.
-
-    :raises ValueError: if a sentence has no possible tree, or a score that is NaN.
-    """
-    num_samples = check_size("num_samples", num_samples, 0)
-    inputs, batch = _inputs(arcs, lengths)
-    width = arcs.shape[-1] - 1
-    heads = _TREES[multiroot].draw(inputs, num_samples, {}, width, generator)
-    return heads.to(arcs.device).reshape(num_samples, *batch, width)
-
-
-def top_k(
-    arcs: Float[Tensor, "*#batch N N"],
-    lengths: Int[Tensor, "*#batch"] | None = None,
-    *,
-    k: int = 1,
-    multiroot: bool = False,
-) -> tuple[Int[Tensor, "k *batch N-1"], Float[Tensor, "k *batch"]]:
-    """The k trees of highest score, best first, and their scores, without a graph; see :mod:`.arborescences`.
-
-    Where there are fewer than k possible trees, heads are -1 and scores -inf.
-    """
-    k = check_size("k", k)
-    inputs, batch = _inputs(arcs, lengths)
-    width = arcs.shape[-1] - 1
-    scores, heads = _TREES[multiroot].best(inputs, k, {}, width)
-    return heads.to(arcs.device).reshape(k, *batch, width), scores.to(arcs).reshape(k, *batch)
-
-
 def mbr(
-    arc_marginals: Float[Tensor, "*batch N N"],
+    expected: Float[Tensor, "*batch N N"],
     lengths: Int[Tensor, "*#batch"] | None = None,
     *,
     multiroot: bool = False,
 ) -> Int[Tensor, "*batch N-1"]:
-    """The tree of greatest expected number of right heads (minimum Bayes risk for attachment errors)."""
-    return top_k(arc_marginals.detach(), lengths, multiroot=multiroot)[0][0]
-
-
-def _inputs(arcs: Tensor, lengths: Tensor | None) -> tuple[TensorInputs, torch.Size]:
-    flat, _, lengths, batch = flatten(arcs.unsqueeze(-1), None, lengths)
-    return TensorInputs({"arc": flat.squeeze(-1)}, lengths), batch
+    """The tree of greatest expected number of right heads (minimum Bayes risk); see :func:`.projective.mbr`."""
+    *batch, N, _ = expected.shape
+    of_each = torch.tensor(N - 1, device=expected.device) if lengths is None else lengths.long()
+    inputs = TensorInputs({"arc": expected.detach().reshape(-1, N, N)}, of_each.expand(batch).reshape(-1))
+    heads = program(multiroot).best(inputs, 1, {}, N - 1)[1][0]
+    return heads.to(expected.device).reshape(*batch, N - 1)
 
 
 class _InTorch(SumsInTorch):
@@ -165,7 +93,7 @@ def _of(inputs: Inputs, dtype: Any) -> tuple[Numbers, Numbers]:
 
 
 class _Trees(SumsOnTensors):
-    """Sums over trees and their derivatives."""
+    """Sums over trees and their derivatives; their rows of derivations are heads."""
 
     def __init__(self, multiroot: bool) -> None:
         super().__init__("tree")
@@ -180,4 +108,10 @@ class _Trees(SumsOnTensors):
         return _Compiled(self._multiroot, self.torch_engine)
 
 
-_TREES = _Trees(multiroot=False), _Trees(multiroot=True)
+@cache
+def program(multiroot: bool) -> SumsOnTensors:
+    """The trees, whose weights are ``arc`` (B, n+1, n+1) [head, dependent]; see :mod:`.walks`, :mod:`.arborescences`.
+
+    log Z takes O(n^3) time and O(n^2) memory a sentence, for second derivatives O(n^3).
+    """
+    return _Trees(multiroot)

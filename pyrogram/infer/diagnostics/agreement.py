@@ -110,7 +110,7 @@ def _most_expected(marginals: Tensor, lengths: Tensor) -> Tensor:
     heads = torch.full(marginals.shape[:-2] + (marginals.shape[-1] - 1,), -1)
     for chunk in lengths.argsort().split(_SENTENCES):
         n = int(lengths[chunk].max())
-        heads[chunk, :n] = projective.mbr(marginals[chunk, : n + 1, : n + 1, None], lengths[chunk])
+        heads[chunk, :n] = projective.mbr(marginals[chunk, : n + 1, : n + 1], lengths[chunk])
     return heads
 
 

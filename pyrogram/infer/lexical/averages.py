@@ -55,8 +55,8 @@ class Averages:
         heads = torch.full((len(self.lengths), self.longest), -1)
         for i, n in enumerate(self.lengths.tolist()):
             if n:
-                square = torch.nn.functional.pad(self._share(i, n), (1, 0))[..., None]
-                heads[i, :n] = projective.mbr(square[None], torch.tensor([n]))[0]
+                square = torch.nn.functional.pad(self._share(i, n), (1, 0))
+                heads[i, :n] = projective.mbr(square)
         return heads
 
     def _need_steps(self) -> None:

@@ -10,7 +10,6 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from pyrogram.charts import projective
 from pyrogram.charts.topics.evidence import CountHistogram, log_evidence, maximise_evidence
 from pyrogram.charts.topics.tokens import batches, check_states, check_words, count, tokens
 from pyrogram.distributions import ProjectiveDependencyTree
@@ -151,12 +150,9 @@ class SyntacticTopics:
         heads = torch.full_like(words, -1)
         for rows, n in batches(words, self.num_states):
             seen = None if states is None else states[rows, :n]
-            arcs = self.arc_scores(words[rows, :n], seen)[..., None]
-            lengths = (words[rows] >= 0).sum(1)
-            if decoder == "mbr":
-                heads[rows, :n] = projective.mbr(projective.marginals(arcs, None, lengths)[1], lengths)
-            else:
-                heads[rows, :n] = projective.top_k(arcs, None, lengths)[0][0]
+            arcs, lengths = self.arc_scores(words[rows, :n], seen), (words[rows] >= 0).sum(1)
+            trees = ProjectiveDependencyTree(arcs, lengths=lengths, valence=False, validate_args=False)
+            heads[rows, :n] = trees.mbr() if decoder == "mbr" else trees.argmax()
         return heads
 
     def top_words(self, number: int = 10) -> Tensor:
