@@ -14,14 +14,14 @@ from torch import Tensor
 
 from pyrogram.recursion.run.derivatives import derivatives
 
-from . import annotation_best, annotation_log, annotation_torch
-from .annotation_posteriors import Posteriors
-from .annotation_rules import AnnotationRules, LinkedTrees
+from . import annotation_choices, annotation_torch
+from .annotation_rules import AnnotationRules, Forest, places_of
+from .annotation_sums import Posteriors
 from .checks import keep_nan
 from .projective import choose_engine
 
 
-def log_partition(log_weights: Tensor, rules: AnnotationRules, trees: LinkedTrees, model: Any) -> Tensor:
+def log_partition(log_weights: Tensor, rules: AnnotationRules, trees: Forest, model: Any) -> Tensor:
     """log Z of each tree, shape ``(B,)``, in nats; -inf where there is no derivation. Differentiable."""
     if choose_engine(log_weights, None) == "torch":
         log_z = annotation_torch.log_partition(log_weights, rules, trees, model)
@@ -30,47 +30,40 @@ def log_partition(log_weights: Tensor, rules: AnnotationRules, trees: LinkedTree
     return keep_nan(log_z, (log_weights, 1), model=torch.from_numpy(model))
 
 
-def expected_counts(
-    log_weights: Tensor, rules: AnnotationRules, trees: LinkedTrees, model: Any, tree_weights: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
+def expected_counts(log_weights: Tensor, rules: AnnotationRules, trees: Forest, model: Any) -> tuple[Tensor, Tensor]:
     """log Z of each tree, and expected counts summed over the trees of each grammar, shape ``(W, R)``; no graph."""
     if choose_engine(log_weights.detach(), None) == "torch":
         with torch.enable_grad():
             leaf = log_weights.detach().requires_grad_()
             log_z = annotation_torch.log_partition(leaf, rules, trees, model)
             possible = torch.where(log_z > -torch.inf, log_z, 0.0 * leaf.nan_to_num().sum())
-            total = possible.sum() if tree_weights is None else (possible * tree_weights).sum()
-            (counts,) = torch.autograd.grad(total, leaf)
+            (counts,) = torch.autograd.grad(possible.sum(), leaf)
         return keep_nan(log_z.detach(), (log_weights, 1), model=torch.from_numpy(model)), counts
     posteriors = Posteriors(log_weights.detach().numpy(), rules, trees, model)
-    weights = None if tree_weights is None else tree_weights.detach().double().numpy()
-    counts = torch.from_numpy(posteriors.counts(weights))
-    log_z = torch.from_numpy(posteriors.log_z).to(log_weights.dtype)
-    return keep_nan(log_z, (log_weights, 1), model=torch.from_numpy(model)), counts.to(log_weights.dtype)
+    log_z, counts = (torch.from_numpy(x).to(log_weights.dtype) for x in (posteriors.log_z, posteriors.counts()))
+    return keep_nan(log_z, (log_weights, 1), model=torch.from_numpy(model)), counts
 
 
-def node_marginals(
-    log_weights: Tensor, rules: AnnotationRules, trees: LinkedTrees, model: Any
-) -> tuple[Tensor, Tensor]:
+def node_marginals(log_weights: Tensor, rules: AnnotationRules, trees: Forest, model: Any) -> tuple[Tensor, Tensor]:
     """log Z of each tree, and p(subtype of each node | tree), shape ``(M, K)``; no graph."""
     posteriors = Posteriors(_array(log_weights), rules, trees, model)
     marginals = torch.from_numpy(posteriors.node_marginals())
     return tuple(t.to(log_weights.device, log_weights.dtype) for t in (torch.from_numpy(posteriors.log_z), marginals))  # type: ignore[return-value]
 
 
-def sample(log_weights: Tensor, rules: AnnotationRules, trees: LinkedTrees, model: Any, num_samples: int = 1) -> Tensor:
+def sample(log_weights: Tensor, rules: AnnotationRules, trees: Forest, model: Any, num_samples: int = 1) -> Tensor:
     """Independent draws of the subtypes of all nodes, shape ``(S, M)``; -1 where a tree has no derivation."""
-    seed = int(torch.randint(2**63 - 1, ()))
-    drawn = annotation_log.sample(_array(log_weights), rules, trees, model, num_samples, seed)
+    posteriors, seed = Posteriors(_array(log_weights), rules, trees, model), int(torch.randint(2**63 - 1, ()))
+    weights = posteriors.log_weights, posteriors.log_inside(), posteriors.places, rules.tables
+    drawn = annotation_choices.sample(*weights, trees, model, num_samples, seed)[1]
     return torch.from_numpy(drawn).to(log_weights.device)
 
 
-def top_k(
-    log_weights: Tensor, rules: AnnotationRules, trees: LinkedTrees, model: Any, k: int = 1
-) -> tuple[Tensor, Tensor]:
+def top_k(log_weights: Tensor, rules: AnnotationRules, trees: Forest, model: Any, k: int = 1) -> tuple[Tensor, Tensor]:
     """The k best annotations of each tree, shape ``(k, M)``, and their scores ``(k, B)``; -1 and -inf if fewer."""
-    subtypes, scores = annotation_best.top_k(_array(log_weights), rules, trees, model, k)
-    return torch.from_numpy(subtypes).to(log_weights.device), torch.from_numpy(scores).to(log_weights)
+    places = places_of(rules, trees)
+    nodes, scores = annotation_choices.top_k(_array(log_weights), places, rules.tables, trees, model, k)
+    return torch.from_numpy(nodes[1]).to(log_weights.device), torch.from_numpy(scores).to(log_weights)
 
 
 def _array(log_weights: Tensor) -> Any:
@@ -81,7 +74,7 @@ class _LogPartition(torch.autograd.Function):
     """log Z; the counts come with it, so that backward is a product where all trees weigh the same."""
 
     @staticmethod
-    def forward(ctx: Any, log_weights: Tensor, rules: AnnotationRules, trees: LinkedTrees, model: Any) -> Tensor:
+    def forward(ctx: Any, log_weights: Tensor, rules: AnnotationRules, trees: Forest, model: Any) -> Tensor:
         posteriors = Posteriors(log_weights.detach().numpy(), rules, trees, model)
         if ctx.needs_input_grad[0]:
             ctx.save_for_backward(log_weights)

@@ -2,34 +2,107 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parsing sentences with an annotated grammar, from coarse to fine.
 
-The base grammar's inside-outside prunes (Charniak et al. 2006; Petrov and Klein 2007): an anchored symbol whose
-posterior there is below a threshold is not annotated. Where nothing is left of a sentence, the threshold is lowered by
-factors of a thousand and at last to zero: then the annotated grammar is exact. Where its weights of zero forbid every
-parse, the base grammar's own is taken.
+An anchored symbol is a nonterminal over the words i .. k - 1. One whose posterior under the base grammar is below a
+threshold is not annotated (Charniak et al. 2006; Petrov and Klein 2007). All others, and the rules between them, are a
+forest. Where it has no parse, the threshold is lowered by factors of a thousand and at last to zero: then the annotated
+grammar is exact. Where its weights of zero forbid every parse, the base grammar's own is taken.
 """
 
 # mypy: disable-error-code="no-untyped-def"
-from typing import Any, Literal
+from collections.abc import Callable
+from graphlib import TopologicalSorter
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from pyrogram.charts.runtime.compiling import kernel
-from pyrogram.charts.runtime.random_numbers import seed_stream
-from pyrogram.charts.runtime.threads import run_workers, take
+from pyrogram.charts.runtime.threads import run_workers
 
-from .annotation_chart import ParseTables, full_mask, inside, outside, surviving
-from .annotation_decode import draw, max_rule, viterbi
+from .annotation_choices import sample, top_k
+from .annotation_rules import AnnotationRules, Forest, Places, places_of, replace_subtypes
+from .annotation_sums import Sums, sum_trees, without_greatest
 
 Decoder = Literal["max-rule", "max-rule-sum", "viterbi", "sample"]
 DECODERS: tuple[Decoder, ...] = ("max-rule", "max-rule-sum", "viterbi", "sample")
+_MOST = 2**23  # numbers of base posteriors that are held at a time
+
+
+class ParseTables(NamedTuple):
+    """Base rules as compiled code that makes forests reads them."""
+
+    left: Any
+    right: Any
+    parent: Any
+    start: int
+    symbols: Any
+    """All symbols, those that unary rules make of others after these."""
+    rule_start: Any
+    """(S + 1,): rules of A that emit no words are ``rules[rule_start[A] : rule_start[A + 1]]``."""
+    rules: Any
+    lexical_start: Any
+    """(V + 1,): rules that emit word w are ``lexical[lexical_start[w] : lexical_start[w + 1]]``."""
+    lexical: Any
+
+
+def parse_tables(rules: AnnotationRules, num_words: int) -> ParseTables:
+    """The tables of a grammar without unary cycles."""
+    lexical, others = np.flatnonzero(rules.word >= 0), np.flatnonzero(rules.word < 0)
+    lexical = lexical[np.argsort(rules.word[lexical], kind="stable")]
+    others = others[np.argsort(rules.parent[others], kind="stable")]
+    unary = others[rules.right[others] < 0]
+    below: dict[int, set[int]] = {A: set() for A in range(len(rules.subtypes))}
+    for r in unary:
+        below[int(rules.parent[r])].add(int(rules.left[r]))
+    return ParseTables(
+        left=rules.left,
+        right=rules.right,
+        parent=rules.parent,
+        start=rules.start,
+        symbols=np.array(list(TopologicalSorter(below).static_order()), np.int64),
+        rule_start=np.searchsorted(rules.parent[others], np.arange(len(rules.subtypes) + 1)),
+        rules=others,
+        lexical_start=np.searchsorted(rules.word[lexical], np.arange(num_words + 1)),
+        lexical=lexical,
+    )
+
+
+class _Weighted:
+    """A grammar with weights, and what sums of a forest take."""
+
+    def __init__(self, rules: AnnotationRules, weights: Any) -> None:
+        with np.errstate(divide="ignore"):
+            self.log_weights = np.log(weights)[None]
+        self.rules = rules
+        self.weights, self.shift = without_greatest(rules, self.log_weights)
+        self.possible = rules.reduced(np.maximum, weights) > 0
+
+    def sums(self, forest: Forest) -> Sums:
+        places = places_of(self.rules, forest)
+        return sum_trees(forest, self.rules, places, self.weights, self.shift, np.zeros(1, np.int64))[0]
+
+    def decode(self, forest: Forest, sums: Sums, decoder: Decoder, seed: int) -> Any:
+        """The base rules of a parse in leftmost order."""
+        own = places_of(self.rules, forest), self.rules.tables, forest, np.zeros(1, np.int64)
+        if decoder == "sample":
+            branches = sample(self.log_weights, sums.log_inside, *own, 1, seed)[0, 0]
+        elif decoder == "viterbi":
+            branches = top_k(self.log_weights, *own, 1)[0][0, 0]
+        else:  # one subtype, and each branch has a weight of its own
+            one = replace_subtypes(self.rules, np.ones_like(self.rules.subtypes)).tables
+            places = Places(np.arange(len(forest.rule)), np.zeros_like(one.parent))
+            with np.errstate(divide="ignore"):
+                scores = np.log(sums.posterior) if decoder == "max-rule" else sums.posterior
+            branches = top_k(np.where(sums.posterior > 0, scores, -np.inf)[None], places, one, *own[2:], 1)[0][0, 0]
+        return forest.rule[branches[branches >= 0]]
 
 
 def parse(
     words: Any,
-    base: ParseTables,
-    base_weights: Any,
-    fine: ParseTables,
+    tables: ParseTables,
+    rules: AnnotationRules,
     weights: Any,
+    base_weights: Any,
+    posteriors: Callable[[Any], Any],
     *,
     decoder: Decoder = "max-rule",
     threshold: float = 1e-5,
@@ -38,80 +111,109 @@ def parse(
     """Parses of sentences.
 
     :param words: int64, shape ``(B, n)``, padded with -1.
-    :param base: the base grammar, every symbol with one subtype.
-    :param base_weights: float64, not logarithms; positive, for what they forbid is not looked for.
-    :param fine: the annotated grammar, with the same base rules.
+    :param weights: float64, of the annotated grammar, not logarithms.
+    :param base_weights: the same of the base grammar; positive, for what they forbid is not looked for.
+    :param posteriors: of anchored symbols under the base grammar: from sentences to ``(B, n + 1, n + 1, S)``.
     :param threshold: least posterior under the base grammar; 0: no pruning.
-    :returns: base rules in leftmost order, shape ``(B, L)``, padded with -1: the base grammar's parse if the fine one
-        has none, and all -1 if neither has; log p(x) under the fine grammar, over what was not pruned, -inf if it has
-        no parse; and the number of anchored symbols that were annotated.
+    :returns: base rules in leftmost order, shape ``(B, L)``, padded with -1: the base grammar's parse if the
+        annotated one has none, and all -1 if neither has; log p(x) under the annotated grammar, over what was not
+        pruned, -inf if it has no parse; and the number of anchored symbols that were annotated.
     """
-    words = np.ascontiguousarray(words, np.int64)
     lengths = (words >= 0).sum(1)
-    if words.size and words.max() >= len(base.lexical_start) - 1:
-        raise ValueError(f"words must be in 0..{len(base.lexical_start) - 2}, then padding of -1")
-    n = int(lengths.max(initial=1))
-    # Every word has a chain of unary rules above it at most, and so has every pair of neighbours that is joined.
-    chain = 1 + len(np.unique(fine.parent[fine.unary]))
-    out = np.full((len(words), (2 * n - 1) * chain), -1, np.int64)
-    log_z = np.full(len(words), -np.inf)
-    kept = np.zeros(len(words), np.int64)
-    with np.errstate(divide="ignore"):
-        log_weights = np.log(weights) if decoder == "viterbi" else np.zeros(0)
+    parses: list[Any] = [np.zeros(0, np.int64)] * len(words)
+    log_z, kept = np.full(len(words), -np.inf), np.zeros(len(words), np.int64)
+    fine = _Weighted(rules, weights)
+    base = _Weighted(replace_subtypes(rules, np.ones_like(rules.subtypes)), base_weights)
+
+    def parse_one(s: int, posterior: Any) -> None:
+        n, limit = lengths[s], threshold
+        if not posterior[0, n, rules.start] > 0:
+            return
+        while True:
+            mask = posterior >= (limit or -np.inf)
+            forest = make_forest(words[s, :n], mask, tables, fine.possible)
+            sums = fine.sums(forest)
+            if len(forest.rule) and sums.log_scale[0] > -np.inf:
+                kept[s], log_z[s] = (sums.log_scale[:-1] > -np.inf).sum(), sums.log_scale[0]
+                parses[s] = fine.decode(forest, sums, decoder, seed + s)
+                return
+            if limit == 0.0:  # weights of zero forbid all parses
+                forest = make_forest(words[s, :n], mask, tables, base.possible)
+                parses[s] = base.decode(
+                    forest, base.sums(forest), decoder if decoder == "max-rule" else "max-rule-sum", seed
+                )
+                return
+            limit = limit * 1e-3 if limit > 1e-15 else 0.0
+
     order = np.argsort(-lengths, kind="stable")
-    grammars = (base, base_weights), (fine, weights, log_weights)
-    how = DECODERS.index(decoder), threshold, seed
+    while len(order):
+        longest = int(lengths[order[0]])
+        chunk, order = np.split(order, [max(1, _MOST // ((longest + 1) ** 2 * len(rules.subtypes)))])
+        found, todo = posteriors(words[chunk, : max(longest, 1)]), iter(range(len(chunk)))
 
-    def work(turns: Any) -> None:
-        _parse_all(turns, (order, words, lengths), *grammars, how, (out, log_z, kept))
+        def work(_: Any, chunk: Any = chunk, found: Any = found, todo: Any = todo) -> None:
+            for i in todo:
+                parse_one(chunk[i], found[i])
 
-    run_workers(work, cost=float((lengths**3.0).sum()) * 1e3)
-    longest = int((out >= 0).sum(1).max(initial=1))
-    return out[:, : max(longest, 1)], log_z, kept
+        run_workers(work, cost=float((lengths[chunk] ** 3.0).sum()) * 1e3)
+    out = np.full((len(words), max(map(len, parses), default=1) or 1), -1, np.int64)
+    for row, found in zip(out, parses, strict=True):
+        row[: len(found)] = found
+    return out, log_z, kept
+
+
+def make_forest(words: Any, mask: Any, tables: ParseTables, possible: Any) -> Forest:
+    """All parses of a sentence; empty if there is none.
+
+    :param mask: which anchored symbols there may be, shape ``(n + 1, n + 1, S)``.
+    :param possible: which rules there are, shape ``(R0,)``.
+    """
+    first, branches = _grow(words, mask, tables, possible)
+    last = len(first) - 2  # nodes and branches were found bottom-up
+    rule, left, right = np.ascontiguousarray(branches[:, ::-1])
+    children = (np.where(child >= 0, last - child, -1) for child in (left, right))
+    return Forest(np.array([0, last + 1]), len(rule) - np.ascontiguousarray(first[::-1]), rule, *children)
 
 
 @kernel
-def _parse_all(turns, sentences, coarse_grammar, fine_grammar, how, results):
-    order, words, lengths = sentences
-    base, base_weights = coarse_grammar
-    fine, weights, log_weights = fine_grammar
-    which, threshold, seed = how
-    out, log_z, kept = results
-    state = np.zeros(1, np.uint64)
-    for _ in range(len(order)):
-        turn = take(turns)
-        if turn >= len(order):
-            break
-        s = order[turn]
-        n = lengths[s]
-        if n == 0:
-            continue
-        sentence = words[s, :n]
-        coarse = inside(sentence, full_mask(n, base), base_weights, base)
-        if coarse.slot[n, base.start] < 0:
-            continue
-        posterior = outside(n, coarse, base_weights, base)
-        limit = threshold
-        while True:
-            if limit > 0.0:
-                mask = surviving(n, coarse, posterior, limit, base)
-            else:
-                mask = full_mask(n, fine)
-            chart = inside(sentence, mask, weights, fine)
-            root = chart.slot[n, fine.start]
-            if root >= 0 or limit == 0.0:
-                break
-            limit = limit * 1e-3 if limit > 1e-15 else 0.0
-        if root < 0:  # weights of zero forbid all parses
-            max_rule(sentence, coarse, posterior, base_weights, which == 0, base, out[s])
-            continue
-        kept[s] = len(chart.symbol)
-        log_z[s] = chart.log_scale[n] + np.log(chart.inside[root, 0])
-        if which < 2:
-            above = outside(n, chart, weights, fine)
-            max_rule(sentence, chart, above, weights, which == 0, fine, out[s])
-        elif which == 2:
-            viterbi(sentence, chart, log_weights, fine, out[s])
-        else:
-            seed_stream(state, seed, s)
-            draw(sentence, chart, weights, state, fine, out[s])
+def _grow(words, mask, t, possible):
+    n = len(words)
+    node = np.full((n + 1, n + 1, mask.shape[2]), -1, np.int64)
+    emitted = np.full(mask.shape[2], -1, np.int64)
+    num_nodes, num = 0, 0
+    for step in range(2):  # count branches, then write them
+        first, branches = np.zeros(num_nodes * step + 1, np.int64), np.empty((3, num * step), np.int64)
+        num_nodes, num = 0, 0
+        for size in range(1, n + 1):
+            for i in range(n - size + 1):
+                k = i + size
+                if size == 1:
+                    emitted[:] = -1
+                    for r in t.lexical[t.lexical_start[words[i]] : t.lexical_start[words[i] + 1]]:
+                        if possible[r]:
+                            emitted[t.parent[r]] = r
+                for A in t.symbols:
+                    begin = num
+                    if not mask[i, k, A]:
+                        continue
+                    if size == 1 and emitted[A] >= 0:
+                        if step == 1:
+                            branches[:, num] = emitted[A], -1, -1
+                        num += 1
+                    for r in t.rules[t.rule_start[A] : t.rule_start[A + 1]]:
+                        B, C = t.left[r], t.right[r]
+                        if not possible[r]:
+                            continue
+                        for j in range(i + 1, k) if C >= 0 else range(k, k + 1):
+                            u, v = node[i, j, B], node[j, k, C] if C >= 0 else -1
+                            if u >= 0 and (v >= 0 or C < 0):
+                                if step == 1:
+                                    branches[0, num], branches[1, num], branches[2, num] = r, u, v
+                                num += 1
+                    if num > begin:
+                        node[i, k, A] = num_nodes
+                        num_nodes += 1
+                        if step == 1:
+                            first[num_nodes] = num
+    root = node[0, n, t.start]  # what is above it is of no use
+    return first[: root + 2], branches[:, : first[root + 1]]

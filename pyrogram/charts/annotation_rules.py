@@ -9,6 +9,7 @@ the right child's.
 
 # mypy: disable-error-code="no-untyped-def"
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,24 +42,26 @@ class AnnotationRules:
     def __post_init__(self) -> None:
         if self.subtypes[self.start] != 1:
             raise ValueError(f"the start symbol must have one subtype, not {self.subtypes[self.start]}")
-        cells = self.left_subtypes * self.right_subtypes  # events of a rule for each a
-        stride = np.zeros(len(self.subtypes), np.int64)
-        np.add.at(stride, self.parent, cells)
-        first = np.concatenate([[0], np.cumsum(self.subtypes * stride)])
-        order = np.argsort(self.parent, kind="stable")
-        before = np.cumsum(cells[order]) - cells[order]
-        of_symbol = np.cumsum(stride) - stride
-        offset = np.empty(len(self.parent), np.int64)
-        offset[order] = first[self.parent[order]] + before - of_symbol[self.parent[order]]
-        object.__setattr__(self, "stride", stride)
-        object.__setattr__(self, "offset", offset)
-        object.__setattr__(self, "num_events", int(first[-1]))
 
-    stride: Any = None
-    """Events of one multinomial of each symbol, shape ``(S,)``."""
-    offset: Any = None
-    """Where the events of each rule for a = 0 begin, shape ``(R0,)``."""
-    num_events: int = 0
+    @cached_property
+    def stride(self) -> Any:
+        """Events of one multinomial of each symbol, shape ``(S,)``."""
+        return np.bincount(self.parent, self.cells, len(self.subtypes)).astype(np.int64)
+
+    @cached_property
+    def offset(self) -> Any:
+        """Where the events of each rule for a = 0 begin, shape ``(R0,)``."""
+        order = np.argsort(self.parent, kind="stable")
+        parent, cells = self.parent[order], self.cells[order]
+        before = np.cumsum(self.subtypes * self.stride) - (self.subtypes * self.stride) - np.cumsum(self.stride)
+        offset = np.empty(len(order), np.int64)
+        offset[order] = (before + self.stride)[parent] + np.cumsum(cells) - cells
+        return offset
+
+    @property
+    def num_events(self) -> int:
+        """R, the events of all rules."""
+        return int(self.subtypes @ self.stride)
 
     @property
     def left_subtypes(self) -> Any:
@@ -69,6 +72,11 @@ class AnnotationRules:
     def right_subtypes(self) -> Any:
         """K_C of each rule, 1 where there is no C."""
         return np.where(self.right >= 0, self.subtypes[self.right], 1)
+
+    @cached_property
+    def cells(self) -> Any:
+        """Events of each rule for one a, shape ``(R0,)``."""
+        return self.left_subtypes * self.right_subtypes
 
     @property
     def width(self) -> int:
@@ -81,19 +89,42 @@ class AnnotationRules:
         return np.repeat(self.stride, self.subtypes)[np.repeat(self.stride, self.subtypes) > 0]
 
     @property
+    def first_multinomial(self) -> Any:
+        """The number of the multinomial (A, 0) of each symbol, shape ``(S,)``."""
+        present = np.where(self.stride > 0, self.subtypes, 0)
+        return np.cumsum(present) - present
+
+    @property
     def tables(self) -> "Tables":
         """What compiled code is given."""
-        return Tables(self.parent, self.left, self.right, self.offset, self.stride, self.subtypes)
+        return Tables(self.parent, self.left, self.right, self.offset, self.stride, self.subtypes, self.cells)
+
+    @cached_property
+    def _rows(self) -> tuple[Any, Any]:
+        """Where the events of each rule for one a begin, in their order, and the rule."""
+        rule = np.repeat(np.arange(len(self.parent)), self.subtypes[self.parent])
+        a = np.arange(len(rule)) - np.searchsorted(rule, rule)
+        start = self.offset[rule] + a * self.stride[self.parent[rule]]
+        order = np.argsort(start)
+        return start[order], rule[order]
+
+    def reduced(self, ufunc: Any, events: Any) -> Any:
+        """The sum, say, of each rule's events, shape ``(*batch, R)`` to ``(*batch, R0)``."""
+        start, rule = self._rows
+        by_rule = np.argsort(rule, kind="stable")
+        rows = ufunc.reduceat(events, start, -1)[..., by_rule]
+        return ufunc.reduceat(rows, np.searchsorted(rule[by_rule], np.arange(len(self.parent))), -1)
+
+    def spread(self, values: Any) -> Any:
+        """A value of each rule for each of its events, shape ``(*batch, R0)`` to ``(*batch, R)``."""
+        rule = self._rows[1]
+        return np.repeat(values[..., rule], self.cells[rule], -1)
 
     def events(self, rule: Any) -> Any:
         """Positions of all events of one rule, shape ``(K_A, K_B, K_C)``."""
-        a, b, c = (
-            int(self.subtypes[self.parent[rule]]),
-            int(self.left_subtypes[rule]),
-            int(self.right_subtypes[rule]),
-        )
-        grid = np.arange(a)[:, None, None] * int(self.stride[self.parent[rule]]) + np.arange(b * c).reshape(b, c)
-        return int(self.offset[rule]) + grid
+        A, below = self.parent[rule], (self.left_subtypes[rule], self.right_subtypes[rule])
+        rows = self.offset[rule] + np.arange(self.subtypes[A]) * self.stride[A]
+        return rows[:, None, None] + np.arange(self.cells[rule]).reshape(below)
 
 
 class Tables(NamedTuple):
@@ -105,19 +136,26 @@ class Tables(NamedTuple):
     offset: Any
     stride: Any
     subtypes: Any
+    cells: Any
 
 
-class LinkedTrees(NamedTuple):
-    """The nodes of many trees, one after the other, each tree in leftmost order."""
+class Forest(NamedTuple):
+    """Nodes of many trees, or of all parses of sentences, one tree or sentence after the other, its root first.
+
+    A node has *branches*: a rule with the nodes of its children. A tree's nodes are in leftmost order and have one
+    each. Elsewhere parents are before their children, and branches with one rule side by side.
+    """
 
     start: Any
     """Where each tree's nodes begin, shape ``(B + 1,)``. A row that is no tree has no nodes."""
+    first: Any
+    """Where each node's branches begin, shape ``(M + 1,)``."""
     rule: Any
-    """The base rule at each node, shape ``(M,)``."""
+    """The base rule of each branch, shape ``(X,)``."""
     left: Any
-    """The node's left or only child, as an index of a node, or -1."""
+    """The left or only child, as an index of a node, or -1."""
     right: Any
-    """Its right child, or -1."""
+    """The right child, or -1."""
 
     @property
     def lengths(self) -> Any:
@@ -125,8 +163,34 @@ class LinkedTrees(NamedTuple):
         return np.diff(self.start)
 
     def heights(self) -> Any:
-        """0 for a node without children, else one more than the highest child's, shape ``(M,)``."""
-        return _heights(self.left, self.right)
+        """0 for a node of a tree that has no children, else one more than the highest child's, shape ``(M,)``."""
+        height = np.zeros(len(self.rule) + 1, np.int64)
+        height[-1] = -1
+        while True:
+            higher = np.append(np.maximum(height[self.left], height[self.right]) + 1, -1)
+            if (higher == height).all():
+                return height[:-1]
+            height = higher
+
+    def some(self, chosen: Any) -> tuple["Forest", Any]:
+        """Some of the trees, and their nodes."""
+        nodes = np.concatenate([np.arange(self.start[b], self.start[b + 1]) for b in chosen])
+        start = np.concatenate([[0], np.cumsum(self.lengths[chosen])])
+        moved = np.repeat(start[:-1] - self.start[chosen], self.lengths[chosen])
+        children = (np.where(child[nodes] >= 0, child[nodes] + moved, -1) for child in (self.left, self.right))
+        return Forest(start, np.arange(len(nodes) + 1), self.rule[nodes], *children), nodes
+
+
+class Places(NamedTuple):
+    """Where weights are: those of a branch with rule r, for a, from ``at[branch] + a * step[r]`` on."""
+
+    at: Any
+    step: Any
+
+
+def places_of(rules: AnnotationRules, forest: Forest) -> Places:
+    """Those of events."""
+    return Places(rules.offset[forest.rule], rules.stride[rules.parent])
 
 
 def replace_subtypes(rules: AnnotationRules, subtypes: Any) -> AnnotationRules:
@@ -134,7 +198,7 @@ def replace_subtypes(rules: AnnotationRules, subtypes: Any) -> AnnotationRules:
     return AnnotationRules(rules.parent, rules.left, rules.right, rules.word, subtypes, rules.start)
 
 
-def link(rules: AnnotationRules, words: Any) -> LinkedTrees:
+def link(rules: AnnotationRules, words: Any) -> Forest:
     """The trees of rows of base rules, shape ``(B, n)``, padded with -1 on the right.
 
     :raises ValueError: if something is not a rule or padding; a row of rules that is no tree is none.
@@ -143,7 +207,8 @@ def link(rules: AnnotationRules, words: Any) -> LinkedTrees:
     real = words >= 0
     if words.size and (words.max() >= len(rules.parent) or words.min() < -1 or (real[:, 1:] & ~real[:, :-1]).any()):
         raise ValueError(f"trees must be base rules in 0..{len(rules.parent) - 1}, then padding of -1")
-    return LinkedTrees(*_link(words, rules.parent, rules.left, rules.right, rules.start))
+    start, rule, left, right = _link(words, rules.parent, rules.left, rules.right, rules.start)
+    return Forest(start, np.arange(len(rule) + 1), rule, left, right)
 
 
 @kernel
@@ -179,14 +244,3 @@ def _link(words, parent, left, right, start):
         starts[b + 1] = base + i if good and top == 0 else base
     M = starts[B]
     return starts, rule[:M].copy(), children[0, :M].copy(), children[1, :M].copy()
-
-
-@kernel
-def _heights(left, right):
-    height = np.zeros(len(left), np.int64)
-    for v in range(len(left) - 1, -1, -1):
-        if left[v] >= 0:
-            height[v] = height[left[v]] + 1
-        if right[v] >= 0:
-            height[v] = max(height[v], height[right[v]] + 1)
-    return height

@@ -1,65 +1,71 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""log Z of observed trees with latent annotations by plain torch: any device, any derivative, for few trees.
+"""Observed trees with latent annotations in logarithms, by plain torch: any device, any derivative, any scale.
 
-Nodes of one height are done at once, in log space. Memory is K**3 numbers a node.
+Nodes of one height are done at once. Memory is K**3 numbers a node.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from .annotation_rules import AnnotationRules, LinkedTrees
+from .annotation_rules import AnnotationRules, Forest, Places, places_of
+
+_MOST = 2**22  # numbers of nodes that are done at once, where derivatives can be summed
 
 
-def log_partition(log_weights: Tensor, rules: AnnotationRules, trees: LinkedTrees, model: Any) -> Tensor:
+def log_partition(log_weights: Tensor, rules: AnnotationRules, trees: Forest, model: Any) -> Tensor:
     """log Z of each tree, shape ``(B,)``; -inf where there is no derivation.
 
     :param log_weights: shape ``(W, R)``.
     :param model: the grammar of each tree, shape ``(B,)``.
     """
-    W, R = log_weights.shape
-    device = log_weights.device
-    padded = torch.cat([log_weights, log_weights.new_full((W, 1), -torch.inf)], -1)
-    row = np.repeat(model, trees.lengths)
+    at, step = places_of(rules, trees)
+    at = at + np.repeat(model, trees.lengths) * rules.num_events
+    return of_roots(inside(log_weights.reshape(-1), Places(at, step), rules, trees), trees)
+
+
+def of_roots(log_inside: Tensor, trees: Forest) -> Tensor:
+    """log Z of each tree from what is below its nodes."""
+    nothing = log_inside.new_full((1,), -torch.inf)
+    is_tree = trees.lengths > 0
+    return torch.cat([log_inside[:, 0], nothing])[torch.from_numpy(np.where(is_tree, trees.start[:-1], -1))]
+
+
+def inside(
+    log_weights: Tensor, places: Places, rules: AnnotationRules, trees: Forest, of_nodes: Tensor | None = None
+) -> Tensor:
+    """Logs of the weight below each node, shape ``(M, K)``.
+
+    :param log_weights: of any numbers, where ``places`` say.
+    :param of_nodes: log weights of the subtypes of nodes, shape ``(M, K)``.
+    """
+    K, device = rules.width, log_weights.device
+    padded = torch.cat([log_weights, log_weights.new_full((1,), -torch.inf)])
     heights = trees.heights()
     order = np.argsort(heights, kind="stable")
-    place = np.empty_like(order)  # of a node in the order in which they are done; the last row is what is no child
-    place[order] = np.arange(len(order))
-    K = rules.width
-    events = _events(rules, np.unique(trees.rule)) if len(order) else np.zeros((0, K, K, K), np.int64)
-    index_of = np.searchsorted(np.unique(trees.rule), trees.rule)
-    nothing = log_weights.new_full((1, K), -torch.inf)
-    nothing[0, 0] = 0.0
-    done = [nothing]
-    for height in range(int(heights.max(initial=-1)) + 1):
-        nodes = order[np.searchsorted(heights[order], [height])[0] : np.searchsorted(heights[order], [height + 1])[0]]
-        index = torch.from_numpy(events[index_of[nodes]]).to(device)
-        w = padded[torch.from_numpy(row[nodes]).to(device)[:, None, None, None], index]
-        below = torch.cat(done)
-        left, right = (
-            torch.from_numpy(np.where(child[nodes] >= 0, place[child[nodes]] + 1, 0)).to(device)
-            for child in (trees.left, trees.right)
-        )
-        terms = w + below[left][:, None, :, None] + below[right][:, None, None, :]
-        done = [below, _log_sum(terms.flatten(2))]
-    inside = torch.cat(done)
-    root = torch.from_numpy(np.append(place, -1)[np.minimum(trees.start[:-1], len(place))] + 1).to(device)
-    is_tree = torch.from_numpy(trees.lengths > 0).to(device)
-    return torch.where(is_tree, inside[root, 0], -torch.inf)
+    rows = np.zeros(len(order) + 1, np.int64)  # of nodes among those that are done; the first is what is no child
+    rows[order] = 1 + np.arange(len(order))
+    row = torch.from_numpy(rows).to(device)
+    done = log_weights.new_full((1, K), -torch.inf)
+    done[0, 0] = 0.0
+    for nodes in np.split(order, np.flatnonzero(np.diff(heights[order])) + 1) if len(order) else ():
+        weights = padded[torch.from_numpy(_events(nodes, places, rules, trees)).to(device)]
+        left, right = (done[row[torch.from_numpy(child[nodes]).to(device)]] for child in (trees.left, trees.right))
+        sums = _log_sum((weights + left[:, None, :, None] + right[:, None, None, :]).flatten(2))
+        done = torch.cat([done, sums if of_nodes is None else sums + of_nodes[nodes]])
+    return done[row[:-1]]
 
 
-def _events(rules: AnnotationRules, wanted: Any) -> Any:
-    """Positions of the events of some rules, shape ``(len(wanted), K, K, K)``; R where there is none."""
-    K = rules.width
-    out = np.full((len(wanted), K, K, K), rules.num_events, np.int64)
-    for i, r in enumerate(wanted):
-        events = rules.events(r)
-        a, b, c = events.shape
-        out[i, :a, :b, :c] = events
-    return out
+def _events(nodes: Any, places: Places, rules: AnnotationRules, trees: Forest) -> Any:
+    """Where the weights of some nodes are, shape ``(len(nodes), K, K, K)``; -1 where there is none."""
+    r, K = trees.rule[nodes], rules.width
+    sizes = rules.subtypes[rules.parent[r]], rules.left_subtypes[r], rules.right_subtypes[r]
+    KA, KB, KC, at, step = (x[:, None, None, None] for x in (*sizes, places.at[nodes], places.step[r]))
+    a, b, c = np.ogrid[:K, :K, :K]
+    return np.where((a < KA) & (b < KB) & (c < KC), at + a * step + b * KC + c, -1)
 
 
 def _log_sum(terms: Tensor) -> Tensor:
@@ -69,3 +75,41 @@ def _log_sum(terms: Tensor) -> Tensor:
     greatest = torch.where(possible, greatest, 0.0)
     total = (terms - greatest[..., None]).exp().sum(-1)
     return torch.where(possible, torch.where(possible, total, 1.0).log() + greatest, -torch.inf)
+
+
+class InLogs(NamedTuple):
+    """What :func:`posteriors` finds of some trees."""
+
+    counts: Any
+    """In the shape of the weights."""
+    nodes: Any
+    log_z: Any
+    """(len(chosen),)"""
+    log_inside: Any
+    """(len(nodes), K)"""
+    marginals: Any
+    """p(subtype of each node | tree), times the weight of its tree, shape ``(len(nodes), K)``."""
+
+
+def posteriors(
+    log_weights: Any, places: Places, rules: AnnotationRules, trees: Forest, chosen: Any, tree_weights: Any
+) -> InLogs:
+    """Sums and posteriors of some trees, zero where log Z is no number; arrays.
+
+    :param tree_weights: what each tree counts, shape ``(B,)``.
+    """
+    found, total = [], np.zeros(log_weights.size)
+    after = np.cumsum(trees.lengths[chosen] * rules.width**3)
+    for part in np.split(chosen, np.flatnonzero(np.diff(after // _MOST)) + 1):
+        some, nodes = trees.some(part)
+        with torch.inference_mode(False), torch.enable_grad():
+            leaf = torch.from_numpy(np.array(log_weights, np.float64).reshape(-1)).requires_grad_()
+            of_nodes = torch.zeros(len(nodes), rules.width, dtype=torch.float64, requires_grad=True)
+            log_inside = inside(leaf, Places(places.at[nodes], places.step), rules, some, of_nodes)
+            log_z = of_roots(log_inside, some)
+            counted = torch.where(log_z.isfinite(), log_z, 0.0 * log_inside.nan_to_num().sum())
+            scale = torch.from_numpy(np.asarray(tree_weights[part], np.float64))
+            counts, marginals = torch.autograd.grad((counted * scale).sum(), (leaf, of_nodes))
+        total += counts.numpy()
+        found.append([nodes, *(x.detach().numpy() for x in (log_z, log_inside, marginals))])
+    return InLogs(total.reshape(log_weights.shape), *(np.concatenate(parts) for parts in zip(*found, strict=True)))

@@ -13,10 +13,9 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts import annotation as chart
-from pyrogram.charts.annotation_chart import ParseTables, parse_tables
 from pyrogram.charts.annotation_grow import ancestral
-from pyrogram.charts.annotation_parse import DECODERS, Decoder, parse
-from pyrogram.charts.annotation_rules import AnnotationRules, LinkedTrees, link, replace_subtypes
+from pyrogram.charts.annotation_parse import DECODERS, Decoder, ParseTables, parse, parse_tables
+from pyrogram.charts.annotation_rules import AnnotationRules, Forest, link
 from pyrogram.charts.checks import broadcast_shapes, checked_words
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.grammar import (
@@ -107,8 +106,8 @@ class LatentAnnotations(Grammar):
         )
         """The rules as arrays, for the charts."""
         self._blocks = {BLOCK: PackedBlock(torch.Size([self.rules.num_events]), tuple(self.rules.sizes.tolist()))}
-        self._linked: dict[Any, LinkedTrees] = {}
-        self._tables: tuple[ParseTables, ParseTables] | None = None
+        self._linked: dict[Any, Forest] = {}
+        self._tables: ParseTables | None = None
 
     def __repr__(self) -> str:
         return (
@@ -131,7 +130,7 @@ class LatentAnnotations(Grammar):
         """Places in the block of all events of a base rule, shape ``(K_A, K_B, K_C)``, 1 where there is no B or C."""
         return torch.from_numpy(self.rules.events(rule))
 
-    def trees(self, words: Tensor) -> LinkedTrees:
+    def trees(self, words: Tensor) -> Forest:
         """The trees of rows of base rules ``(B, n)``, linked; kept, because loops come back to the same trees.
 
         :raises NotImplementedError: where something traces the program, for the trees would be constants of it.
@@ -241,22 +240,21 @@ class LatentAnnotations(Grammar):
         if not (coarse > 0).all():
             raise ValueError("base_weights must be positive, for what they forbid is pruned; smooth them")
         seed = int(torch.randint(2**63 - 1, ())) if decoder == "sample" else 0
-        tables = self._parse_tables()
+        if self._tables is None:
+            self._tables = parse_tables(self.rules, self.cfg.num_words)
+
+        def spans(words: Any) -> Any:
+            return self.cfg.derivation({BLOCK: torch.from_numpy(coarse)}, torch.from_numpy(words)).marginals().numpy()
+
         array = sentences.detach().cpu().long().numpy()
-        arrays = parse(array, tables[0], coarse, tables[1], fine, decoder=decoder, threshold=threshold, seed=seed)
+        weighted = self._tables, self.rules, fine, coarse, spans
+        arrays = parse(array, *weighted, decoder=decoder, threshold=threshold, seed=seed)
         rules, log_prob, anchored = (torch.from_numpy(x).to(sentences.device) for x in arrays)
         return Parses(rules, log_prob, anchored)
 
-    def _parse_tables(self) -> tuple[ParseTables, ParseTables]:
-        if self._tables is None:
-            one = replace_subtypes(self.rules, np.ones_like(self.rules.subtypes))
-            V = self.cfg.num_words
-            self._tables = parse_tables(one, V), parse_tables(self.rules, V)
-        return self._tables
-
     def _means(self, weights: Any) -> Any:
         """Weights of base rules: sums over the children's subtypes, means over the parent's."""
-        return np.array([weights[self.rules.events(r)].sum((1, 2)).mean() for r in range(self.num_words)])
+        return self.rules.reduced(np.add, weights) / self.rules.subtypes[self.rules.parent]
 
     # ------------------------------------------------------------------ where inference starts
 
@@ -284,18 +282,7 @@ def split(
     generator = None if seed is None else torch.Generator().manual_seed(seed)
     used = words[words >= 0].cpu()
     counts = torch.bincount(used, minlength=grammar.num_words).double() + smoothing
-    share = counts / torch.from_numpy(rules.left_subtypes * rules.right_subtypes)
+    share = counts / torch.from_numpy(rules.cells)
     start = torch.rand(rules.num_events, generator=generator, dtype=torch.float64).mul_(2).sub_(1).mul_(noise).add_(1)
-    spread_rules(rules, share.numpy(), start.numpy())
+    start *= torch.from_numpy(rules.spread(share.numpy()))
     return {BLOCK: block.normalize(start).to(words.device, torch.get_default_dtype())}
-
-
-def spread_rules(rules: AnnotationRules, values: Any, out: Any) -> None:
-    """Multiply ``out`` (R,) by a value of each base rule, in place."""
-    for A, K in enumerate(rules.subtypes):
-        index = np.flatnonzero(rules.parent == A)
-        if len(index):
-            cells = (rules.left_subtypes * rules.right_subtypes)[index]
-            begin = int(rules.offset[index[0]])
-            table = out[begin : begin + int(K) * int(rules.stride[A])].reshape(int(K), -1)
-            table *= np.repeat(values[index], cells)

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -51,13 +52,15 @@ class AnnotationUpdates(CollapsedUpdates):
 
     def total(self, sentence_counts: SentenceCounts) -> Weights:
         self._check_sentence_counts(sentence_counts)
-        return {"rules": torch.from_numpy(chart.total(self.layout, sentence_counts["values"].numpy()))}
+        everything = np.arange(len(self.words))
+        return {"rules": torch.from_numpy(chart.total(self.layout, sentence_counts["values"].numpy(), everything))}
 
     def dense_counts(self, sentence_counts: SentenceCounts, sentences: Tensor) -> Weights:
         self._check_sentence_counts(sentence_counts)
         check_sentences("sentences", sentences, len(self.words))
-        counts = chart.of_trees(self.layout, sentence_counts["values"].numpy(), sentences.numpy())
-        return {"rules": torch.from_numpy(counts)}
+        values = sentence_counts["values"].numpy()
+        counts = [chart.total(self.layout, values, np.array([b])) for b in sentences.tolist()]
+        return {"rules": torch.from_numpy(np.stack(counts))}
 
     def _collapsed_vb(
         self,

@@ -15,7 +15,7 @@ from torch.distributions import constraints
 from torch.distributions.kl import register_kl
 
 from pyrogram.charts import annotation as chart
-from pyrogram.charts.annotation_rules import AnnotationRules, LinkedTrees
+from pyrogram.charts.annotation_rules import AnnotationRules, Forest
 from pyrogram.charts.checks import broadcast_shapes, checked_words
 from pyrogram.distributions.charted import Recipe, conditional, differ, expected_score, traceable
 from pyrogram.distributions.constraints import Scores
@@ -212,7 +212,7 @@ class SubtypeDerivation(RowDerivation):
 
 def linked(
     grammar: LatentAnnotations, log_weights: Tensor, words: Tensor, batch: torch.Size
-) -> tuple[Tensor, AnnotationRules, LinkedTrees, Any]:
+) -> tuple[Tensor, AnnotationRules, Forest, Any]:
     """What charts take: W grammars ``(W, R)``, rules, the B linked trees of a batch, and the grammar of each."""
     grammars, L = log_weights.shape[:-1], words.shape[-1]
     trees = grammar.trees(words.long().expand(*batch, L).reshape(-1, L))

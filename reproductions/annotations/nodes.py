@@ -12,22 +12,21 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from pyrogram.charts.annotation_rules import AnnotationRules, LinkedTrees
+from pyrogram.charts.annotation_rules import AnnotationRules, Forest
 from pyrogram.charts.runtime.compiling import kernel
 
 
 class Nodes:
     """The nodes of trees, M in all, whose subtypes have a q each, shape ``(M, K)``."""
 
-    def __init__(self, rules: AnnotationRules, trees: LinkedTrees) -> None:
+    def __init__(self, rules: AnnotationRules, trees: Forest) -> None:
         self.rules, self.trees = rules, trees
         above = np.full(len(trees.rule), -1)
         for child in (trees.left, trees.right):
             parents = (child >= 0).nonzero()[0]
             above[child[parents]] = parents
-        present = np.where(rules.stride > 0, rules.subtypes, 0)
         #: each node's parent, or -1; and by symbol A the number of the multinomial of (A, 0)
-        self.above, self.first = above, np.cumsum(present) - present
+        self.above, self.first = above, rules.first_multinomial
 
     def expected_counts(self, q: Any) -> Any:
         """Expected counts of all events, shape ``(R,)``."""
@@ -55,8 +54,8 @@ def _count(trees, tables, q, out):
 @njit(nogil=True)
 def _add_events(v, sign, trees, tables, q, counts):
     """Add what the rule at a node counts, or take it out."""
-    _, rule, left, right = trees
-    parent, rule_left, rule_right, offset, stride, subtypes = tables
+    _, _, rule, left, right = trees
+    parent, rule_left, rule_right, offset, stride, subtypes, _ = tables
     r = rule[v]
     A = parent[r]
     l, t = left[v], right[v]
@@ -107,8 +106,8 @@ def _sweep(trees, above, tables, first, counts, alpha, totals, q):
 @njit(nogil=True)
 def _own_average(v, trees, tables, counts, alpha, q):
     """For each a, what the rule at the node weighs on average over its children's subtypes."""
-    _, rule, left, right = trees
-    parent, rule_left, rule_right, offset, stride, subtypes = tables
+    _, _, rule, left, right = trees
+    parent, rule_left, rule_right, offset, stride, subtypes, _ = tables
     r = rule[v]
     l, t = left[v], right[v]
     KB = subtypes[rule_left[r]] if l >= 0 else 1
@@ -127,8 +126,8 @@ def _own_average(v, trees, tables, counts, alpha, q):
 @njit(nogil=True)
 def _parent_average(v, p, trees, tables, counts, alpha, q, out):
     """For each subtype of v, what the rule at its parent p weighs on average over p and the sibling."""
-    _, rule, left, right = trees
-    parent, rule_left, rule_right, offset, stride, subtypes = tables
+    _, _, rule, left, right = trees
+    parent, rule_left, rule_right, offset, stride, subtypes, _ = tables
     r = rule[p]
     l, t = left[p], right[p]
     KB = subtypes[rule_left[r]]

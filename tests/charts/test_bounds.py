@@ -14,7 +14,6 @@ import pytest
 KERNEL = """
 import numpy as np
 from numba import njit
-from pyrogram.charts.lanes_sums import load_eight, store_eight
 from pyrogram.charts.runtime.bounds import guarded, room
 from pyrogram.charts.runtime.lanes import fill, gather_cells, load, scatter_cells, store
 
@@ -63,7 +62,6 @@ TABLES = [
     ("store(other, 0, load(array, i))", "float64", "room(4) + 3", "room(4) + 4"),
     ("store(array, i, load(array, 0))", "float32", "3", "4"),
     ("store(array, 0, load(array, i))", "float32", "3", "4"),
-    ("store_eight(array, i, load_eight(other, 0))", "float32", "7", "8"),
     ("array[i] = 1.0", "float64", "31", "32"),
     ("array[i] += 1.0", "float32", "63", "64"),
     ("other[0] = array[i]", "float64", "31", "32"),

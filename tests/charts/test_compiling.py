@@ -21,8 +21,8 @@ def names(path: str) -> set[str]:
 
 
 def test_a_kernel_depends_on_what_its_file_imports_directly_or_not():
-    own = names("charts/annotation_lanes.py")
-    assert {"annotation_lanes.py", "lanes_sums.py", "lanes.py"} <= own
+    own = names("charts/annotation_sums.py")
+    assert {"annotation_sums.py", "annotation_rules.py", "lanes.py", "bounds.py"} <= own
     assert {"annotation_sweeps.py", "dmv_sample.py"}.isdisjoint(own)
 
 

@@ -7,6 +7,7 @@ from collections import defaultdict
 import pytest
 import torch
 
+from pyrogram.charts import annotation_parse
 from pyrogram.grammars.annotations import LatentAnnotations
 from pyrogram.grammars.cfg import CFG
 from pyrogram.testing import chi_square, frequencies
@@ -69,6 +70,34 @@ def test_sum_over_parses(grammar, text) -> None:
     for decoder in ("max-rule", "viterbi"):
         found = grammar.parse(weights, words, threshold=0.0, decoder=decoder)
         torch.testing.assert_close(found.log_prob, log_probs.logsumexp(0)[None])
+
+
+@pytest.mark.parametrize("text", ["S -> S S | A S | A\nA -> 'x' | 'y' | S A", "S -> A | A S\nA -> B\nB -> 'x' | S B"])
+def test_a_start_symbol_within_parses(text) -> None:
+    grammar = LatentAnnotations(CFG.from_string(text), 2)
+    words, weights = grammar.cfg.encode(["x x x x"]), some_weights(grammar)
+    _, log_probs = all_parses(grammar, weights, words[0])
+    for threshold in (0.0, 1e-300):
+        found = grammar.parse(weights, words, threshold=threshold)
+        torch.testing.assert_close(found.log_prob, log_probs.logsumexp(0)[None])
+
+
+@pytest.mark.parametrize("decoder", ["max-rule", "viterbi"])
+def test_threads_and_parts(grammar, decoder, monkeypatch) -> None:
+    """One sentence after the other, base posteriors for one at a time, or all on three threads."""
+    words, weights = grammar.cfg.encode(SENTENCES), some_weights(grammar)
+    expected = grammar.parse(weights, words, decoder=decoder)
+    run, before = annotation_parse.run_workers, torch.get_num_threads()
+    monkeypatch.setattr(annotation_parse, "run_workers", lambda work, cost: run(work, 1e12))
+    try:
+        torch.set_num_threads(3)
+        for most in (1, 2**23):
+            monkeypatch.setattr(annotation_parse, "_MOST", most)
+            found = grammar.parse(weights, words, decoder=decoder)
+            assert torch.equal(found.rules, expected.rules) and torch.equal(found.anchored, expected.anchored)
+            torch.testing.assert_close(found.log_prob, expected.log_prob)
+    finally:
+        torch.set_num_threads(before)
 
 
 @pytest.mark.one_in(2)

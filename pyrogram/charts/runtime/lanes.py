@@ -137,6 +137,20 @@ def is_zero(typingctx: Any, a: Any) -> Any:
     return a(a), codegen
 
 
+@intrinsic
+def add_up(typingctx: Any, x: Any) -> Any:
+    """The sum of all lanes, in any order."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        vector = context.get_value_type(x)
+        kind = ir.FunctionType(vector.element, [vector.element, vector])
+        name = f"llvm.vector.reduce.fadd.v{vector.count}f{x.dtype.bitwidth}"
+        function = cgutils.get_or_insert_function(builder.module, kind, name)
+        return builder.call(function, [ir.Constant(vector.element, -0.0), args[0]], fastmath=("reassoc",))
+
+    return x.dtype(x), codegen
+
+
 def _arithmetic(operation: Any, instruction: str) -> Any:
     @intrinsic
     def lanewise(typingctx: Any, a: Any, b: Any) -> Any:
