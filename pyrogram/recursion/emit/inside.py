@@ -9,10 +9,10 @@ from contextlib import ExitStack, contextmanager
 
 from ..code.expressions import Expression, Name, any_lane, fill
 from ..code.statements import Code
-from ..rules.cells import CellClass, Head, Term, symbols_in
+from ..rules.cells import CellClass, Head, Term
 from ..rules.language import Ref, Variable
 from ..rules.lowering import items_here
-from .grids import Factor, Grid
+from .grids import Factor
 from .instances import the_cell
 from .sums import Sums
 from .tables import Tables
@@ -65,19 +65,14 @@ class Pass:
                 )
             yield rows, terms[::-1] if backwards else terms
 
-    def is_direct(self, head: Head, term: Term) -> bool:
-        """Whether the inner sum has the symbols of the head, and needs no cells of its own."""
-        if term.inner is None or term.symbols:
-            return False
-        mine = head.ref.symbols
-        return set(term.inner.free) == set(symbols_in([head.ref])) and all(isinstance(x, Variable) for x in mine)
-
-    def form(self, cell: CellClass, term: Term) -> Grid:
-        """The inner sum of a term, in its own cells."""
-        assert term.inner is not None
-        node = self.tables.node(cell, term)
-        self.sums.contract(node, self.factors(term.inner.factors), term.inner.loops, add=False)
-        return node
+    def values(self, cell: CellClass, term: Term) -> list[Factor]:
+        """The factors of a term, the last of which is its inner sum, if it has one: it is formed, in its own cells."""
+        values = self.factors(term.factors)
+        if term.inner is not None:
+            node = self.tables.node(cell, term)
+            self.sums.contract(node, self.factors(term.inner.factors), term.inner.loops, add=False)
+            values.append(node)
+        return values
 
 
 class Inside(Pass):
@@ -112,23 +107,13 @@ class Inside(Pass):
             for term in head.terms:
                 if not self.reads_own_rows(cell, term):
                     with self.sums.where(term.guard):
-                        self._term(cell, head, term, grid)
+                        self.sums.contract(grid, self.values(cell, term))
             with self.own_rows(cell, head, backwards=False) as (rows, terms):
                 for term in terms:
                     with self.sums.where(term.guard):
                         self.sums.contract(grid, self.factors(term.factors), known=rows)
         for ref in {h.ref.table: h.ref for h in cell.heads}.values() if self.in_range else ():
             self.sums.look_at(self.tables.whole(ref))
-
-    def _term(self, cell: CellClass, head: Head, term: Term, grid: Grid) -> None:
-        outer = self.factors(term.factors)
-        if self.is_direct(head, term):
-            assert term.inner is not None
-            self.sums.contract(grid, self.factors(term.inner.factors), term.inner.loops, outer=outer)
-            return
-        if term.inner is not None:
-            outer.append(self.form(cell, term))
-        self.sums.contract(grid, outer)
 
     # ------------------------------------------------------------------ Z
 
@@ -142,14 +127,8 @@ class Inside(Pass):
                 for head in c.heads:
                     for term in head.terms:
                         if head.ref.table == self.cells.goal:
-                            self._goal_term(c, term)
+                            with self.sums.where(term.guard):
+                                self.sums.add_up(self.values(c, term), "goal.value")
             z = numbers.select(here > fill(0.0), numbers.get("goal.value"), numbers.get("z.sum"))
             numbers.set("z.sum", z)
         numbers.put_z(numbers.get("z.sum"))
-
-    def _goal_term(self, cell: CellClass, term: Term) -> None:
-        with self.sums.where(term.guard):
-            factors: list[Factor] = self.factors(term.factors)
-            if term.inner is not None:
-                factors.append(self.form(cell, term))
-            self.sums.add_up(factors, "goal.value")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..code.expressions import Name, fill
-from ..rules.cells import CellClass, Head, Term
+from ..rules.cells import CellClass, Term
 from ..rules.language import Ref, Variable
 from .grids import Factor, Grid, Held
 from .inside import N, Pass
@@ -53,7 +53,7 @@ class Outside(Pass):
                 for head in (h for h in c.heads if h.ref.table == self.cells.goal):
                     for term in head.terms:
                         with self.sums.where(term.guard):
-                            self._open(c, head, term, adjoint)
+                            self._open(c, term, adjoint)
 
     def _cell(self, cell: CellClass) -> None:
         bounded: set[str] = set()
@@ -71,7 +71,7 @@ class Outside(Pass):
             for term in reversed(head.terms):
                 if not self.reads_own_rows(cell, term):
                     with self.sums.where(term.guard):
-                        self._open(cell, head, term, adjoint)
+                        self._open(cell, term, adjoint)
 
     def _bound(self, adjoint: Grid, known: Sequence[Variable] = ()) -> None:
         """Adjoints of what is zero can be of any size: they matter to nobody, and must not become infinite."""
@@ -80,19 +80,15 @@ class Outside(Pass):
 
     # ------------------------------------------------------------------ adjoints of one term
 
-    def _open(self, cell: CellClass, head: Head, term: Term, adjoint: Factor) -> None:
+    def _open(self, cell: CellClass, term: Term, adjoint: Factor) -> None:
         """From the adjoint of a head to those of the factors of a term."""
-        values = self.factors(term.factors)
-        if term.inner is None:
-            self._reverse(adjoint, term.factors, values)
-            return
-        of_sum = self._of_sum(cell, head, term)
         if term.factors:
-            self._reverse(adjoint, term.factors, [*values, self.form(cell, term)])
-        if of_sum != adjoint:
-            self.sums.contract(of_sum, [adjoint, *values], add=False)
-        with self.sums.loops(term.inner.loops):
-            self._reverse(of_sum, term.inner.factors, self.factors(term.inner.factors))
+            self._reverse(adjoint, term.factors, self.values(cell, term))
+        if term.inner is not None:
+            of_sum, inner = self.tables.node(cell, term, adjoint=True), term.inner
+            self.sums.contract(of_sum, [adjoint, *self.factors(term.factors)], add=False)
+            with self.sums.loops(inner.loops):
+                self._reverse(of_sum, inner.factors, self.factors(inner.factors))
 
     def _reverse(
         self, adjoint: Factor, refs: Sequence[Ref], values: Sequence[Factor], known: Sequence[Variable] = ()
@@ -106,12 +102,6 @@ class Outside(Pass):
             if f.is_item or self.tables.is_counted(weight_cells(f)):
                 others = [adjoint, *values[:x], *values[x + 1 :]]
                 self.sums.contract(self.tables.target(f), others, known=known)
-
-    def _of_sum(self, cell: CellClass, head: Head, term: Term) -> Grid:
-        """The adjoint of an inner sum: that of the head, if they are the same."""
-        if cell.kind != "goal" and self.is_direct(head, term) and not term.factors:
-            return self.tables.item(head.ref, adjoint=True)
-        return self.tables.node(cell, term, adjoint=True)
 
     # ------------------------------------------------------------------ posteriors
 

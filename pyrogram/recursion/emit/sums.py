@@ -4,7 +4,7 @@
 
 Before, for the states of a chain:
 
-    F[j, x] = sum(all y: F[j - 1, y] * move[y, x]) * emit[j, x]
+    S[x] = sum(all y: F[j - 1, y] * move[y, x])
 
 After, with four sums in registers, each a vector of W sentences:
 
@@ -12,7 +12,7 @@ After, with four sums in registers, each a vector of W sentences:
         s0 = s1 = s2 = s3 = 0
         for y:
             s0 += F[j - 1, y] * move[y, x];  s1 += F[j - 1, y] * move[y, x + 1];  ...
-        F[j, x] = s0 * emit[j, x];  F[j, x + 1] = s1 * emit[j, x + 1];  ...
+        S[x] = s0;  S[x + 1] = s1;  ...
 
 Numbers of symbols are rounded up to whole tiles. What lies beyond the last symbol is computed and never read, but for
 the rows of lists, which are gone through to the last one.
@@ -167,7 +167,7 @@ class Sums:
 
     # ------------------------------------------------------------------ sums
 
-    def suited(self, *factors: Factor, others: Sequence[Factor] = (), out: Grid | None = None) -> Sums:
+    def suited(self, *factors: Factor, out: Grid | None = None) -> Sums:
         """The sums that form such products: these, or those of vectors of a symbol."""
         return self
 
@@ -177,24 +177,22 @@ class Sums:
         factors: Sequence[Factor],
         loops: Sequence[Loop] = (),
         *,
-        outer: Sequence[Factor] = (),
         add: bool = True,
         known: Sequence[Variable] = (),
     ) -> None:
-        """``out (+)= outer * sum(factors)``, over positions and over the symbols that stand in factors alone.
+        """``out (+)= sum(factors)``, over positions and over the symbols that stand in factors alone.
 
         :param add: whether cells keep what they have.
         :param known: symbols that are at hand.
         """
-        sums = self if known else self.suited(*factors, others=outer, out=out)
+        sums = self if known else self.suited(*factors, out=out)
         if sums is not self:
-            sums.contract(out, factors, loops, outer=outer, add=add)
+            sums.contract(out, factors, loops, add=add)
             return
         free = [x for x in out.variables if x not in known]
         summed = [x for x in variables_of(factors) if x not in (*free, *known)]
-        everywhere = variables_of([*factors, *outer])
-        rows = set().union(*(f.rows for f in [out, *factors, *outer] if isinstance(f, Grid)))
-        tiled = [] if out.rows or known else self.tiled([x for x in free if x in everywhere])
+        rows = set().union(*(f.rows for f in [out, *factors] if isinstance(f, Grid)))
+        tiled = [] if out.rows or known else self.tiled([x for x in free if x in variables_of(factors)])
 
         def body(tile: list[Steps]) -> None:
             numbers = self.numbers
@@ -210,8 +208,6 @@ class Sums:
                     numbers.set(name, term)
             for name, steps in zip(names, tile, strict=True):
                 sums, total = self.closed(out, numbers.get(name))
-                for f in outer:
-                    total = sums.numbers.times(total, sums.value(f, steps))
                 sums.put(out, steps, sums.numbers.plus(sums.total(out, steps), total) if add else total)
 
         self._tiles(free, tiled, rows, body)

@@ -104,9 +104,9 @@ class VectorSums(Sums):
             return super().padded(size)
         return (self.layout.size(size) + (VECTOR - 1)) // VECTOR * VECTOR
 
-    def suited(self, *factors: Factor, others: Sequence[Factor] = (), out: Grid | None = None) -> Sums:
+    def suited(self, *factors: Factor, out: Grid | None = None) -> Sums:
         """Those of vectors, if a symbol of factors can be in them, rather one of the result's."""
-        grids = [f for f in (out, *factors, *others) if isinstance(f, Grid)]
+        grids = [f for f in (out, *factors) if isinstance(f, Grid)]
         symbols = [] if any(g.rows for g in grids) else [v for v in variables_of(factors) if _is_last(v, grids)]
         if not symbols:
             return self
