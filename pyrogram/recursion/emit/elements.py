@@ -46,7 +46,7 @@ class Elements:
     def __post_init__(self) -> None:
         cells = lower(self.recursion, widen=True)
         self.cells = cells if self.in_logs else with_gauge(cells)
-        self.tables = self.tables_type(self.cells, self.layout, self.lanes, self.shared, self.in_logs)
+        self.tables = self.tables_type(self.cells, self.layout, self.lanes, self.shared, self.in_logs, self.code)
         self.regions = {w: list(regions_of(self.cells, w)) for w in self.tables.in_lanes if w.table != GAUGE}
 
     @contextmanager

@@ -43,6 +43,7 @@ class Tables:
 
     :param shared: whether all sentences share the weights that know no position, as numbers.
     :param in_logs: whether numbers are logarithms, and the greatest is the sum.
+    :param code: of sums.
     """
 
     cells: Cells
@@ -50,7 +51,7 @@ class Tables:
     lanes: int
     shared: bool
     in_logs: bool = False
-    sums: Sums = field(init=False)
+    code: Code = field(default_factory=Code)
     SHARED: ClassVar[Array] = NUMBERS  # has the numbers that all sentences share
 
     def __post_init__(self) -> None:
@@ -61,6 +62,9 @@ class Tables:
         self.in_lanes = [w for w in self.weights if not self.is_number(w)]
         inners = [(id(t), t.inner) for t in terms if t.inner is not None]
         self.nodes = {term: Node(x, inner) for x, (term, inner) in enumerate(inners)}
+        kind = VectorSums if self.is_alone and not self.in_logs else Sums
+        numbers = LogNumbers(self.code) if self.in_logs else Numbers(self.code)
+        self.sums = kind(self.code, self.layout, numbers, self.tile())
         self.num_positions = {name: self._num_positions(name) for name in self.cells.sizes}
         """Of an item's cells: 1 of spans of one width, whose ends say where they begin."""
 
@@ -90,8 +94,6 @@ class Tables:
 
     def place(self, code: Code) -> Expression:
         """Set a variable for the beginning of each table; returns the number of cells of all."""
-        kind = VectorSums if self.is_alone and not self.in_logs else Sums
-        self.sums = kind(code, self.layout, LogNumbers(code) if self.in_logs else Numbers(code), self.tile())
         for size in self.layout.sizes:
             code.set(f"padded.{size}", (Name(f"size.{size}", "int") + (TILE - 1)) // TILE * TILE)
         total: Expression = value(0)

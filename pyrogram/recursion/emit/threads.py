@@ -5,6 +5,9 @@
 The sentences are in order of their lengths, so that the threads of a warp do the same. Thread t of T has the sentences
 t, t + T, ...; so memory is that of T charts, however many sentences there are.
 
+Where tables begin is the same for all threads: the host finds it, and the device reads it as it reads constants, which
+takes no registers.
+
 Numbers that all sentences share are not in the memory of a thread, which would be a copy for each: they are one array
 of the device. The threads of a warp read the same number of it at the same time, which is one access.
 
@@ -23,7 +26,7 @@ from torch import Tensor
 
 from ..code.expressions import Array, Expression, Name, equal, fill, lane, negated, select
 from ..code.kernels import THREAD, THREADS, Kernel
-from ..code.statements import Code, Function
+from ..code.statements import Code, Function, Set
 from ..rules.language import Ref, Size
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
@@ -39,6 +42,7 @@ from .tables import Tables
 
 NUMBERS = Array("numbers", "element")
 _COUNT, _AGAIN = Name("count", "int"), Name("again", "int")
+PLACES = Array("places", "int")
 _OWN = {"memory": "size", "mantissas": "size", "exponents": "size", "agenda": "size.agenda"}
 
 
@@ -84,6 +88,21 @@ class Threads(Blocks):
 
     def __init__(self, recursion: Recursion, dtype: str, shared: bool) -> None:
         super().__init__(recursion, 1, dtype, Layout(lower(recursion)), shared)
+        code = Code()
+        self._cells = self.elements.tables.place(code)
+        self._placing = [x for x in code.body if isinstance(x, Set)]
+        self.places = [Name(name, "int") for name in dict.fromkeys(x.name for x in self._placing)]
+
+    def size(self) -> Function:
+        """``size``: the number of cells that it needs.
+
+        It writes the values of :attr:`places` into an array; their names are its last parameters.
+        """
+        code = Code([*self._placing])
+        for x, place in enumerate(self.places):
+            code.put(PLACES, x, place)
+        code.give(self._cells)
+        return Function("size", [*self.elements.layout.parameters(), PLACES, *self.places], code.body, "int")
 
     def _begin(self) -> None:
         """Numbers are where they are given."""
@@ -93,7 +112,6 @@ class Threads(Blocks):
     def blocks(self) -> Iterator[None]:
         """All sentences of the thread."""
         code = self.code
-        self.elements.tables.place(code)
         self._begin()
         begin = code.set("begin.of", THREAD)
         code.set("here", 1)
@@ -141,11 +159,13 @@ def kernel(name: str, recursion: Recursion, dtype: str, shared: bool) -> Kernel:
 
     :param shared: whether all sentences share the weights that know no position, as numbers.
     """
-    f = KERNELS[name](recursion, dtype, shared).function()
+    code = KERNELS[name](recursion, dtype, shared)
+    f = code.function()
     arrays = {p.name for p in f.parameters if isinstance(p, Array)}
     memory = {name: size for name, size in _OWN.items() if name in arrays}
     sizes = [Name(size, "int") for size in dict.fromkeys(memory.values())]
-    return Kernel(Function(f.name, [*f.parameters, *([NUMBERS] if shared else []), *sizes], f.body), memory)
+    more: list[Array | Name] = [*([NUMBERS] if shared else []), *sizes, *code.places]
+    return Kernel(Function(f.name, [*f.parameters, *more], f.body), memory)
 
 
 def numbers_of(recursion: Recursion, weights: Mapping[str, Tensor], sizes: Mapping[str, int], raised: bool) -> Tensor:

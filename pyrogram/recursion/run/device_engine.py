@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -49,6 +50,7 @@ class DeviceEngine:
         self.cells = lower(recursion, widen=True)
         self.layout = Layout(lower(recursion))
         self._kernel = functools.cache(self._load)
+        self._sizes = functools.cache(self._load_sizes)
 
     def log_counts(
         self,
@@ -153,13 +155,13 @@ class DeviceEngine:
 
     def _start(self, name: str, complete: bool, inputs: TensorInputs, values: Values) -> None:
         kernel, B, device = self._kernel(name, complete), len(inputs.lengths), inputs.lengths.device
-        cells, agenda, each = self._room(name, inputs)
+        cells, agenda, each, places = self._room(name, inputs)
         if agenda:
             rows = rows_by_symbol(self.cells, inputs.sizes, inputs.lists)
             values["rows_by_symbol"] = torch.from_numpy(rows).to(device)
         most = min(kernel.most_threads, self.launcher.memory // (_SHARE * each))
         number = max(WARP, min(-(-B // WARP) * WARP, most // WARP * WARP))
-        values |= {"size": cells, "size.agenda": agenda, "again": int(complete)}
+        values |= places | {"size": cells, "size.agenda": agenda, "again": int(complete)}
         for array in ("memory", "mantissas", "exponents"):
             values[array] = torch.zeros(number * cells, dtype=self._torch_dtype, device=device)
         values["agenda"] = torch.empty(number * agenda, dtype=torch.long, device=device)
@@ -167,16 +169,21 @@ class DeviceEngine:
 
     def fits(self, inputs: TensorInputs, name: str) -> bool:
         """Whether the device has memory for a warp of a kernel, and what a warp has fits into indices of 32 bits."""
-        *numbers, each = self._room(name, inputs)
-        return WARP * max(numbers) < 2**31 and WARP * each <= self.launcher.memory // _SHARE
+        cells, agenda, each, _ = self._room(name, inputs)
+        return WARP * max(cells, agenda) < 2**31 and WARP * each <= self.launcher.memory // _SHARE
 
-    def _room(self, name: str, inputs: TensorInputs) -> tuple[int, int, int]:
-        """What a thread has for itself: cells of a chart, numbers of an agenda; bytes of all."""
-        pitch, unused = self._pitch(inputs), dict.fromkeys(self._sizes.parameters["size"], 0)
+    def _room(self, name: str, inputs: TensorInputs) -> tuple[int, int, int, dict[str, int]]:
+        """Cells of a thread's chart, numbers of its agenda, bytes of both; and where tables begin in its memory."""
+        sizes, pitch = self._sizes(name), self._pitch(inputs)
+        parameters = sizes.parameters["size"]
+        names = parameters[parameters.index(threads.PLACES.name) + 1 :]
+        places = np.zeros(len(names), np.int64)
         symbols = {f"size.{size}": inputs.sizes[size] for size in self.layout.sizes}
-        cells = self._sizes("size", {**unused, **symbols, "pitch": pitch})
+        given = {**symbols, "pitch": pitch, threads.PLACES.name: places}
+        cells = sizes("size", {**dict.fromkeys(parameters, 0), **given})
         agenda = 0 if name == "lanes" else size_of_agenda(self.cells, pitch, inputs.sizes)
-        return cells, agenda, 3 * cells * self._torch_dtype.itemsize + 8 * agenda
+        each = 3 * cells * self._torch_dtype.itemsize + 8 * agenda
+        return cells, agenda, each, dict(zip(names, places.tolist(), strict=True))
 
     def _load(self, name: str, complete: bool) -> Loaded:
         """A kernel, from the cache or made now; see :func:`.kernels.assembly`."""
@@ -194,14 +201,14 @@ class DeviceEngine:
         data, parameters = objects.kept(source, ".o" if on_cpu else ".ptx", module)
         return self.launcher.load(data, name, parameters[name])
 
-    @functools.cached_property
-    def _sizes(self) -> Compiled:
+    def _load_sizes(self, name: str) -> Compiled:
+        """What a kernel needs."""
         kind = "size with numbers" if self.shared else "size"
 
         def functions() -> list[Function]:
-            return [threads.KERNELS["lanes"](self.recursion, self.dtype, self.shared).size()]
+            return [threads.KERNELS[name](self.recursion, self.dtype, self.shared).size()]
 
-        return compiled(self.recursion, f"{kind} of a thread", functions, self.dtype, 1)
+        return compiled(self.recursion, f"{kind} of a thread: {name}", functions, self.dtype, 1)
 
 
 def _strided(name: str, table: Tensor, num_axes: int, shared: bool) -> Values:
