@@ -21,7 +21,6 @@ from ..code.expressions import (
     least,
     log,
     power_of_two,
-    real,
     select,
     total_of,
     value,
@@ -31,14 +30,13 @@ from ..code.statements import Code, Function
 from ..rules.recursions import Recursion
 from .elements import Elements
 from .exponentials import Exponentials
-from .gauge import Growth
 from .inside import Inside
 from .layout import Layout
 from .limits import GOAL, ITEM, Extremes, set_limits
 from .logs import INF, LOG_Z, SENTENCES, blocks
-from .numbers import EXPONENTS, MANTISSAS, MARKED, SHARE, Numbers, PairNumbers, Range, log2_of
+from .numbers import EXPONENTS, MANTISSAS, MARKED, SHARE, Numbers, PairNumbers, Range
 from .outside import Outside
-from .powers import DRIFT, Powers
+from .powers import ALIVE, EXPONENTS_OF_WORDS, MOST_EXPONENT
 from .regions import by_axes
 from .sums import Sums
 from .weights import GAUGE, MEMORY, NUMBERS, WeightCells
@@ -70,7 +68,7 @@ class Blocks:
         self.logs = logs
         self.elements = self.elements_type(recursion, lanes, layout, shared, self.in_logs)
         self.code, self.lanes, self.dtype = self.elements.code, lanes, dtype
-        self.code.set(DRIFT.name, fill(0.0))
+        self.code.set(MOST_EXPONENT.name, fill(self.range.bits // 8))
 
     def function(self) -> Function:
         """The function itself."""
@@ -113,15 +111,13 @@ class Blocks:
         self._measure()
 
     def _measure(self) -> None:
-        """Of each table of numbers that all sentences share the sum, and of all the least and the greatest."""
+        """The least and the greatest of the numbers that all sentences share."""
         code, tables = self.code, self.elements.tables
         _NUMBER.begin(code)
         for w in () if self.in_logs else tables.numbers:
-            grid, total = tables.weight(tables.plain(w)), code.set(f"sum.{w.name}", fill(0.0))
+            grid = tables.weight(tables.plain(w))
             with tables.sums.loops((), grid.variables):
-                x = code.let(grid.value({}))
-                _NUMBER.include(code, x)
-                code.set(total.name, total + x)
+                _NUMBER.include(code, grid.value({}))
 
     def inside(self) -> None:
         """Fill the chart of a block: with plain numbers, and where these leave their range with m * 2**e."""
@@ -132,6 +128,7 @@ class Blocks:
         with code.when(equal(MARKED, 0)):
             self.numbers_of(self.plain).take_weights(*weights)
             self.fill_chart(self.numbers_of(self.plain))
+            self._set_limits()
             with code.when(self.elements.tables.sums.is_any_outside(self.outside_range())):
                 code.set(MARKED.name, 1)
         with code.when(MARKED > 0), code.apart():
@@ -162,7 +159,7 @@ class Blocks:
     def outside_range(self) -> Expression:
         """The lanes with a number outside its range."""
         z = self.code.let(MEMORY[Name("z", "int")])
-        return ITEM.outside | (Name("alive", "lanes") > fill(0.0)) & ((z < GOAL.low) | (z > GOAL.high))
+        return ITEM.outside | equal(ALIVE, fill(0.0)) & ((z < GOAL.low) | (z > GOAL.high))
 
     @contextmanager
     def blocks(self) -> Iterator[None]:
@@ -195,35 +192,24 @@ class Blocks:
                 code.put(NUMBERS, place, elements.layout.value(by_axes(region.ref)))
 
     def feed_reals(self) -> None:
-        """Weights of a block, as numbers, and how large items may be beside them."""
-        code, n, elements = self.code, Name("n", "int"), self.elements
+        """Weights of a block, as numbers."""
         self.feed(-math.inf if self.logs else 0.0)
-        _WEIGHT.begin(code)
-        for x in (_NUMBER.least, _NUMBER.greatest) if elements.tables.numbers else ():
-            _WEIGHT.include(code, x)
-        powers = Powers(self.elements, self.range, Growth.of(self.elements.recursion), self.logs_of_means())
-        powers.begin()
-        Exponentials(self.elements, self.dtype, self.range, _WEIGHT, powers).run(self.logs)
-        powers.run()
+        _WEIGHT.begin(self.code)
+        for x in (_NUMBER.least, _NUMBER.greatest) if self.elements.tables.numbers else ():
+            _WEIGHT.include(self.code, x)
+        Exponentials(self.elements, self.dtype, self.range, _WEIGHT).run(self.logs)
+
+    def _set_limits(self) -> None:
+        """How large items may be beside the weights of a block, and the powers of its words."""
+        code, elements = self.code, self.elements
         for w in (w for w in self.elements.tables.weights if w.table == GAUGE):
-            with code.loop("x", 1, n + 1) as x:
+            with code.loop("x", 1, Name("n", "int") + 1) as x:
                 _WEIGHT.include(code, MEMORY[Name(w.name, "int") + x])
         bits = greatest(exponent_of(_WEIGHT.greatest) + fill(1.0), fill(0.0) - exponent_of(_WEIGHT.least))
         kinds = [(cell.kind, [f.is_item for f in term.all_factors]) for cell, _, term in elements.cells.terms]
         items, weights = (max(x.count(is_item) for _, x in kinds) for is_item in (True, False))
         of_goal = max(x.count(False) for kind, x in kinds if kind == "goal")
         set_limits(code, self.range, items, weights, of_goal, code.let(bits))
-
-    def logs_of_means(self) -> dict[str, Expression]:
-        """Of these tables the logarithms of their means to base 2."""
-        code, tables, logs = self.code, self.elements.tables, dict[str, Expression]()
-        for table in dict.fromkeys(w.table for w in tables.numbers):
-            total, count = fill(0.0), value(0)
-            for w in (w for w in tables.numbers if w.table == table):
-                sizes = [self.elements.layout.size(size) for size in tables.sizes(w)]
-                total, count = total + Name(f"sum.{w.name}", "lanes"), count + math.prod(sizes, start=value(1))
-            logs[table] = log2_of(code, code.let(total * (fill(1.0) / fill(real(count)))), self.range.bits)
-        return logs
 
     def restore(self) -> None:
         """Forget the numbers of a block that are infinite or none, for they are not zero when empty sums meet them.
@@ -245,10 +231,7 @@ class Blocks:
                     code.put(array, stride * area + x, zero)
 
     def put_log_z(self) -> None:
-        """Log Z of every lane; where it is no number, the sentence has left some that are none, and has no share.
-
-        The words of later blocks get powers that would have taken Z halfway to one.
-        """
+        """Log Z of every lane; where it is no number, the sentence has left some that are none, and has no share."""
         code, log_z = self.code, LOG_Z[Name("b", "int")]
         code.set("spoilt", 0)
         code.set(SHARE.name, fill(0.0))
@@ -258,26 +241,22 @@ class Blocks:
                 code.set(SHARE.name, with_lane(SHARE, x, self.scale()))
             with code.otherwise():
                 code.set("spoilt", 1)
-        z, e = MEMORY[Name("z", "int")], MEMORY[Name("z.exponent", "int")]
-        by_word = (e + self._within(exponent_of(z), 1)) / fill(real(greatest(Name("n", "int"), 1)))
-        code.set(DRIFT.name, self._within(DRIFT + select(z > fill(0.0), by_word * fill(0.5), fill(0.0)), 8))
 
     def scale(self) -> Expression:
         """What the posteriors of the sentence at hand are multiplied by."""
         return value(1.0)
 
-    def _within(self, e: Expression, part: int) -> Expression:
-        """An exponent, at most this part of those that there are."""
-        bits = fill(self.range.bits // part)
-        return least(greatest(e, fill(0.0) - bits), bits)
-
     def log_z(self, x: Expression) -> Expression:
         """Log Z of a lane after the inside pass: the same for any powers of two."""
-        code = self.code
-        z, e, gauge = (MEMORY[Name(name, "int")] for name in ("z", "z.exponent", "gauge"))
-        exponent = code.let(self._within(exponent_of(z * fill(math.sqrt(2.0))), 1))
+        code, most = self.code, fill(self.range.bits)
+        z, e, of_words = (
+            MEMORY[Name("z", "int")],
+            MEMORY[Name("z.exponent", "int")],
+            EXPONENTS_OF_WORDS + Name("n", "int"),
+        )
+        exponent = code.let(least(greatest(exponent_of(z * fill(math.sqrt(2.0))), fill(0.0) - most), most))
         m = code.let(z * power_of_two(fill(0.0) - exponent))
-        return log(lane(m, x)) + lane(exponent + e - gauge, x) * math.log(2.0)
+        return log(lane(m, x)) + lane(exponent + e - MEMORY[of_words], x) * math.log(2.0)
 
     @staticmethod
     def fits(log_z: Expression) -> Expression:

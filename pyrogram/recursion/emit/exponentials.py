@@ -25,8 +25,7 @@ from ..code.statements import Code
 from .elements import Elements
 from .limits import Extremes
 from .numbers import EXPONENTS, MANTISSAS, MARKED, Range, any_of
-from .powers import Powers
-from .weights import MEMORY, WeightCells
+from .weights import MEMORY
 
 
 @dataclass
@@ -36,14 +35,12 @@ class Exponentials:
     :param elements: of the weights.
     :param dtype: of lanes, ``float64`` or ``float32``.
     :param extremes: of the weights, which are found on the way.
-    :param powers: of words, which are found from them.
     """
 
     elements: Elements
     dtype: str
     range: Range
     extremes: Extremes
-    powers: Powers
 
     def run(self, logs: bool) -> None:
         """All weights of the block.
@@ -59,21 +56,17 @@ class Exponentials:
             with self.elements.code.when(any_of((self.extremes.least < low) | (self.extremes.greatest > high))):
                 self._each(self._take_apart)
 
-    def _each(self, work: Callable[[WeightCells, Name], None]) -> None:
+    def _each(self, work: Callable[[Name], None]) -> None:
         """Do something for every weight of the block."""
-        for w, regions in self.elements.regions.items():
-            with self.powers.sum_of(w):
-                for region in regions:
-                    with self.elements.loops(region, Name("n", "int")):
-                        work(w, self.elements.code.let(self.elements.place(w, region)))
+        for w, region in self.elements.all_regions():
+            with self.elements.loops(region, Name("n", "int")):
+                work(self.elements.code.let(self.elements.place(w, region)))
 
-    def _see(self, w: WeightCells, place: Name) -> None:
+    def _see(self, place: Name) -> None:
         """A plain number."""
-        x = self.elements.code.let(MEMORY[place])
-        self.extremes.include(self.elements.code, x)
-        self.powers.see(w, x)
+        self.extremes.include(self.elements.code, MEMORY[place])
 
-    def _raise(self, w: WeightCells, place: Name) -> None:
+    def _raise(self, place: Name) -> None:
         """exp(x) is exp(r) * 2**k."""
         code, bits = self.elements.code, fill(self.range.bits)
         x = code.let(MEMORY[place])
@@ -82,7 +75,7 @@ class Exponentials:
         plain = number * power_of_two(least(greatest(k, fill(0.0) - bits), bits))
         plain = code.let(select(k < fill(0.0) - bits, fill(0.0), plain))
         code.put(MEMORY, place, plain)
-        self._see(w, place)
+        self._see(place)
         low, high = (fill(math.log2(y)) for y in self.range.of_weights)
         rare = code.when(any_of((k > high) | ((k < low) & (x > fill(-math.inf)))))
         with rare, code.apart(MARKED.name):
@@ -90,7 +83,7 @@ class Exponentials:
             apart = ((k < low) | (k > high)) & (x > fill(-math.inf)) & (x < fill(math.inf))
             self._keep(place, apart, number, k)
 
-    def _take_apart(self, w: WeightCells, place: Name) -> None:
+    def _take_apart(self, place: Name) -> None:
         """A number that is too small or too large gets an exponent."""
         code, bits = self.elements.code, fill(self.range.bits)
         x = code.let(MEMORY[place])

@@ -14,6 +14,7 @@ from ..rules.language import Ref, Variable
 from ..rules.lowering import items_here
 from .grids import Factor
 from .instances import the_cell
+from .powers import Powers
 from .sums import Sums
 from .tables import Tables
 from .weights import MEMORY
@@ -80,9 +81,10 @@ class Inside(Pass):
 
     def run(self) -> None:
         """Fill the chart and Z."""
-        code = self.code
+        code, powers = self.code, Powers(self.tables, self.code)
         if self.in_range:
             self.sums.open_range()
+        powers.begin(self.sums.numbers)
         with code.loop("at.j", self.first, N + 1) as j:
             for c in self.fixed:
                 with the_cell(code, c, self.first):
@@ -93,6 +95,8 @@ class Inside(Pass):
             for c in self.points:
                 with the_cell(code, c, self.first):
                     self._cell(c)
+            if self.in_range:
+                powers.choose()
         self._close()
 
     # ------------------------------------------------------------------ cells

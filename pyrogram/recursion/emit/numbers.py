@@ -26,7 +26,6 @@ from ..code.expressions import (
     greatest,
     least,
     like,
-    power_of_two,
     scaled,
     select,
 )
@@ -69,13 +68,6 @@ class Range:
 def any_of(mask: Expression) -> Expression:
     """Whether something holds in a lane."""
     return any_lane(select(mask, fill(1.0), fill(0.0)))
-
-
-def log2_of(code: Code, x: Expression, bits: float) -> Expression:
-    """The logarithm to base 2 of positive numbers below 2**bits, to a tenth; -1 of zero."""
-    most = fill(bits)
-    e = code.let(least(greatest(exponent_of(x), fill(0.0) - most), most))
-    return e + x * power_of_two(fill(0.0) - e) - fill(1.0)
 
 
 @dataclass(frozen=True)

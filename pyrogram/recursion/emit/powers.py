@@ -1,126 +1,103 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""The powers of two of the words of a block (:mod:`.gauge`)."""
+"""The powers of two of the words of a block (:mod:`.gauge`), which are found while its chart is filled.
+
+After the cells that end at j, let M be the sum of the items of the longest span (i, j) that has a derivation. It tells
+how much a word makes derivations smaller, on the mean. The power of the next word takes that back; and half of M, so
+that errors do not add up.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from ..code.expressions import Expression, Name, fill, greatest, least, log, power_of_two, real, rounded, value
-from ..rules.language import Variable
-from .elements import Elements
-from .gauge import Growth
-from .numbers import Range, log2_of
-from .weights import GAUGE, MEMORY, WeightCells, scratch_of
+from ..code.expressions import (
+    Expression,
+    Name,
+    equal,
+    exponent_of,
+    fill,
+    greatest,
+    least,
+    power_of_two,
+    real,
+    rounded,
+    select,
+    value,
+)
+from ..code.statements import Code
+from ..rules.cells import CellClass
+from .instances import the_cell
+from .numbers import Numbers, any_of
+from .tables import Tables
+from .weights import GAUGE, MEMORY, WeightCells
 
-_SUM = Name("sum.of.weights", "lanes")
-DRIFT = Name("drift", "lanes")  # by word, the logarithm to base 2 of what the powers of earlier blocks left of Z
-_FEW = 0.05  # uses a word that do not count
+EXPONENTS_OF_WORDS = Name("exponents.of.words", "int")  # at j the sum of those of the first j words
+MOST_EXPONENT = Name("most.exponent", "lanes")
+ALIVE = Name("alive", "lanes")  # one until a sentence ends, then zero
+_M, _BEFORE, _WORDS = (Name(name, "lanes") for name in ("m.of.span", "before.span", "words.of.span"))
+_I, _J, _N = Name("at.i", "int"), Name("at.j", "int"), Name("n", "int")
 
 
 @dataclass
 class Powers:
-    """Code that finds the powers of a block's words from its weights.
+    """Code that finds the powers of a block's words from its chart."""
 
-    :param elements: of the weights.
-    :param logs: by table, logarithms to base 2, in lanes, of the means of weights that lie elsewhere.
-    """
-
-    elements: Elements
-    range: Range
-    growth: Growth
-    logs: Mapping[str, Expression] = field(default_factory=dict)
+    tables: Tables
+    code: Code
 
     def __post_init__(self) -> None:
-        gauge = [w for w in self.elements.tables.weights if w.table == GAUGE]
-        self._place = Name(gauge[0].name, "int") if gauge else None
-        #: By table, the weights whose means count: those at words, or all if none is.
-        self._used: dict[str, list[WeightCells]] = {}
-        for table, uses in self.growth.weights.items() if gauge else ():
-            cells = [w for w in self.elements.regions if w.table == table]
-            if abs(uses) > _FEW and table not in self.logs:
-                self._used[table] = [w for w in cells if w.num_axes] or cells
+        self.cells, self.first = self.tables.cells, self.tables.cells.first
+        has_any = any(w.table == GAUGE for w in self.tables.weights)
+        self._powers = Name(WeightCells(GAUGE, (None,)).name, "int") if has_any else None
 
-    def begin(self) -> None:
-        """No weight was seen."""
-        with self.elements.code.loop("x", 0, Name("n", "int") + 1) as x:
-            for start in (place for table in self._used for place in scratch_of(table)):
-                self.elements.code.put(MEMORY, start + x, fill(0.0))
+    def begin(self, numbers: Numbers) -> None:
+        """All powers are one."""
+        self.code.set(ALIVE.name, fill(1.0))
+        with self.code.loop("x", 0, _N + 1) as x:
+            self.code.put(MEMORY, EXPONENTS_OF_WORDS + x, fill(0.0))
+            if self._powers is not None:
+                numbers.put(self._powers + x, numbers.one)
 
-    def see(self, w: WeightCells, x: Expression) -> None:
-        """A weight, at the axes at hand."""
-        if w not in self._used.get(w.table, ()):
+    def choose(self) -> None:
+        """The power of the word after j, when all cells that end at j have been filled."""
+        code = self.code
+        code.set(ALIVE.name, ALIVE - MEMORY[Name("ends", "int") + _J])
+        if self._powers is None:
             return
-        if not w.num_axes:
-            self.elements.code.set(_SUM.name, _SUM + x)
-            return
-        sums, counts = scratch_of(w.table)
-        word = Name(f"at.axis{w.num_axes - 1}", "int")
-        self.elements.code.add(MEMORY, sums + word, x)
-        if w.num_axes > 2:
-            self.elements.code.add(MEMORY, counts + word, fill(1.0))
+        with code.when(_J < _N):
+            self._find_span()
+            m, before = code.let(exponent_of(_M)), code.let(MEMORY[EXPONENTS_OF_WORDS + _J])
+            e = (before - _BEFORE - m) / _WORDS - m * fill(0.5)
+            e = rounded(least(greatest(e, fill(0.0) - MOST_EXPONENT), MOST_EXPONENT)) * ALIVE
+            e = code.let(select(_M > fill(0.0), e, fill(0.0)))
+            code.put(MEMORY, self._powers + _J + 1, power_of_two(e))
+            code.put(MEMORY, EXPONENTS_OF_WORDS + _J + 1, before + e)
 
-    @contextmanager
-    def sum_of(self, w: WeightCells) -> Iterator[None]:
-        """Weights of a table are seen. The sum of those without positions is a variable: to add in memory is slow."""
-        code, counts = self.elements.code, not w.num_axes and w in self._used.get(w.table, ())
-        if counts:
-            code.set(_SUM.name, fill(0.0))
-        yield
-        if counts:
-            code.add(MEMORY, scratch_of(w.table)[0], _SUM)
+    def _find_span(self) -> None:
+        """M of the longest span, the exponents of all words before it, and the number of its own."""
+        code = self.code
+        for name, number in ((_M, 0.0), (_BEFORE, 0.0), (_WORDS, 1.0)):
+            code.set(name.name, fill(number))
+        for cell in (c for c in self.cells.of("span") if c.width is None):
+            code.set("at.i", self.first)
+            with code.loop_while((_I <= _J - cell.least) & any_of(equal(_M, fill(0.0)))):
+                self._look_at(cell, _I)
+                code.set("at.i", _I + 1)
+        for cell in (c for c in self.cells.of("span") if c.width is not None):
+            with the_cell(code, cell, self.first):
+                self._look_at(cell, _I)
+        for cell in self.cells.of("point"):
+            with the_cell(code, cell, self.first):
+                self._look_at(cell, value(self.first))
 
-    def run(self) -> None:
-        """The powers, and the sum of their exponents in the cell ``gauge``, when all weights were seen."""
-        code, n, bits, zero = self.elements.code, Name("n", "int"), fill(self.range.bits // 8), fill(0.0)
-        alive, wanted, total = (Name(x, "lanes") for x in ("alive", "wanted.of.gauge", "total.of.gauge"))
-        for name in (alive, wanted, total):
-            code.set(name.name, zero)
-        every: Expression = fill(self._derivations()) + DRIFT
-        for table, mean in self.logs.items():
-            every = every + mean * fill(self.growth.weights.get(table, 0.0))
-        for table, cells in self._used.items():
-            if not any(w.num_axes for w in cells):
-                every = every + self._mean(table, value(0)) * fill(self.growth.weights[table])
-        constant = code.let(every)
-        with code.loop("x", n, 0, -1) as x:
-            code.set(alive.name, alive + MEMORY[Name("ends", "int") + x])
-            if self._place is not None:
-                gained: Expression = constant
-                for table, cells in self._used.items():
-                    if any(w.num_axes for w in cells):
-                        gained = gained + self._mean(table, x) * fill(self.growth.weights[table])
-                code.set(wanted.name, wanted + least(greatest(zero - gained, zero - bits), bits) * alive)
-                e = code.let(rounded(wanted - total))  # so that what rounding loses does not add up
-                code.put(MEMORY, self._place + x, power_of_two(e))
-                code.set(total.name, total + e)
-        code.put(MEMORY, Name("gauge", "int"), total)
-
-    def _derivations(self) -> Expression:
-        """The logarithm to base 2 of how many times as many derivations there are with a word more."""
-        gained: Expression = value(self.growth.derivations / math.log(2.0))
-        for size, power in self.growth.sizes.items():
-            if abs(power) > _FEW:
-                gained = gained + log(real(self.elements.layout.size(size))) * (power / math.log(2.0))
-        return gained
-
-    def _mean(self, table: str, word: Expression) -> Expression:
-        """The logarithm of the mean of the weights at a word."""
-        code, (sums, counts) = self.elements.code, scratch_of(table)
-        count: Expression = greatest(MEMORY[counts + word], fill(1.0))
-        if all(w.num_axes <= 2 for w in self._used[table]):
-            count = fill(real(self._number_of(self._used[table])))
-        return code.let(log2_of(code, code.let(MEMORY[sums + word] / count), self.range.bits))
-
-    def _number_of(self, cells: Iterable[WeightCells]) -> Expression:
-        """About how many weights there are at a word, of tables over at most two positions."""
-        number = value(0)
-        for w in cells:
-            at_word: Expression = Name("n", "int") if w.num_axes == 2 else value(1)
-            for x in {x for region in self.elements.regions[w] for x in region.ref.symbols if isinstance(x, Variable)}:
-                at_word = at_word * self.elements.layout.size(x.size)
-            number = number + at_word
-        return number
+    def _look_at(self, cell: CellClass, i: Expression) -> None:
+        """The sum of the items of a cell, in lanes that have found no span."""
+        code, sums = self.code, self.tables.sums
+        sums.numbers.set("m.of.cell", sums.numbers.zero)
+        for ref in {h.ref.table: h.ref for h in cell.heads}.values():
+            sums.add_up([self.tables.whole(ref)], "m.of.cell")
+        new, words = code.let(equal(_M, fill(0.0))), real(greatest(_J - i + self.first, 1))
+        code.set(_BEFORE.name, select(new, MEMORY[EXPONENTS_OF_WORDS + i - self.first], _BEFORE))
+        code.set(_WORDS.name, select(new, fill(words), _WORDS))
+        code.set(_M.name, select(new, sums.numbers.get("m.of.cell"), _M))

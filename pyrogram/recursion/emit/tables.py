@@ -24,9 +24,9 @@ from .layout import Layout
 from .numbers import LogNumbers, Numbers
 from .sums import Sums
 from .vectors import VectorSums
-from .weights import GAUGE, NUMBERS, PITCH, WeightCells, axes, scratch_of, weight_cells
+from .weights import GAUGE, NUMBERS, PITCH, WeightCells, axes, weight_cells
 
-RESULTS = ("z", "z.exponent", "gauge")
+RESULTS = ("z", "z.exponent")
 
 
 @dataclass(frozen=True)
@@ -110,8 +110,7 @@ class Tables:
         code.set("weights.end", total)
         for w in filter(self.is_counted, self.weights):
             total = self._place_weight(code, "d", w, total)
-        scratch = [x.name for table in dict.fromkeys(w.table for w in self.weights) for x in scratch_of(table)]
-        for name in ("ends", *scratch):
+        for name in ("ends", "exponents.of.words"):
             code.set(name, total)
             total = code.set("total", total + PITCH)
         for name in RESULTS:

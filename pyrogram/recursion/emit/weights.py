@@ -59,8 +59,3 @@ def axes(ref: Ref) -> tuple[Position, ...]:
     """The positions that a weight is indexed by."""
     words = tuple(x.position for x in ref.symbols if isinstance(x, Word))
     return tuple(x for x in ref.positions if x.name) + words
-
-
-def scratch_of(table: str) -> tuple[Name, Name]:
-    """Where the weights of a table at each word are added up, and counted."""
-    return Name(f"sums of {table}", "int"), Name(f"counts of {table}", "int")
