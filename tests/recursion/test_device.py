@@ -131,6 +131,24 @@ def test_what_a_kernel_leaves_is_done_by_the_complete_one(name: str, monkeypatch
         np.testing.assert_array_equal(x, y)
 
 
+@pytest.mark.parametrize(("name", "by_word"), [("projective", "arc"), ("hmm", "emission"), ("pcfg_rules", "lexical")])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_words_have_powers_so_that_long_sentences_need_no_exponents(name: str, by_word: str, dtype: str) -> None:
+    """A weight of each word is small: the product of all is far below the least number."""
+    page = next(p for p in TREES + WITH_SYMBOLS if p.name == name)
+    made, launcher = page.make(), fake_launcher()
+    longest, nats, accuracy = (60, 18.0, 1e-12) if dtype == "float64" else (20, 8.0, 1e-5)
+    given = random_sentences(page, made, [longest, longest - 1, 7, 1], np.random.default_rng(0), dtype=dtype)
+    engine = DeviceEngine(made, dtype, launcher)
+    log_z, counts = engine.log_counts(tensors(given))
+    given.weights[by_word] -= nats
+    smaller, same = engine.log_counts(tensors(given))
+    assert [name for _, _, name in launcher._driver.launched] == ["lanes", "lanes"]  # and never the complete one
+    np.testing.assert_allclose(smaller, log_z - nats * torch.from_numpy(given.lengths), rtol=accuracy)
+    for table in counts:
+        np.testing.assert_allclose(same[table], counts[table], atol=100 * accuracy)
+
+
 def test_logarithms_of_all_magnitudes() -> None:
     """Devices have none of float64."""
     code, i = Code(), Name("i", "int")

@@ -68,7 +68,8 @@ class Blocks:
         self.logs = logs
         self.elements = self.elements_type(recursion, lanes, layout, shared, self.in_logs)
         self.code, self.lanes, self.dtype = self.elements.code, lanes, dtype
-        self.code.set(MOST_EXPONENT.name, fill(self.range.bits // 8))
+        # A power is a factor more of a rule, and items may be as much less large.
+        self.code.set(MOST_EXPONENT.name, fill(min(self.range.bits // 4, 127.0)))
 
     def function(self) -> Function:
         """The function itself."""

@@ -3,9 +3,7 @@
 """A power of two for each word, so that long sentences have plain numbers near one.
 
 Any will do: rules that bring a word into a derivation (:func:`rules_of_words`) get a weight more, the word's power, and
-log Z gets the sum of all back. A good one makes the product of a word's weights one, as they are on the mean: that of
-each table, to the power of how many of its weights a word more has in a derivation, and times the
-number of derivations that there are more.
+log Z gets the sum of all back. A good one takes back by how much the word makes derivations smaller (:mod:`.powers`).
 """
 
 from __future__ import annotations
