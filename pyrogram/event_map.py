@@ -24,7 +24,7 @@ from torch import Tensor
 
 from pyrogram.blocks import Block
 from pyrogram.charts.checks import broadcast_shapes
-from pyrogram.recursion.emit.sentence_events import NEVER, ONE, TableEvents
+from pyrogram.sweeps.events import NEVER, ONE, TableEvents
 
 __all__ = [
     "NEVER",

@@ -7,7 +7,7 @@ import torch
 
 from pyrogram.event_map import NEVER, ONE, EventMap, multinomials_of, numbers_of_entries
 from pyrogram.grammar import Block, PackedBlock
-from pyrogram.recursion.emit.sentence_events import TableEvents
+from pyrogram.sweeps.events import TableEvents
 
 A, B = Block(torch.Size([2])), Block(torch.Size([2, 3]))
 BLOCKS = {"a": A, "b": B}  # events 0 1 | 2 3 4, 5 6 7; multinomials 8, 9, 10; padding 11; nothing 12

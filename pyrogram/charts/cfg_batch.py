@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pyrogram.recursion.emit.sentence_events import NEVER, ONE
 from pyrogram.recursion.emit.traces import Trace
 from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram
+from pyrogram.sweeps.events import NEVER, ONE
 
 from .cfg_kinds import Kinds, kinds_of
 from .cfg_page import SIZES, Form, program, spans

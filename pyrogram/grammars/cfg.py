@@ -28,8 +28,8 @@ from pyrogram.folding import leaves as leaves_of
 from pyrogram.grammar import Grammar, PackedBlock, Weights, checked_inputs
 from pyrogram.operators import constant
 from pyrogram.printable import plural, quoted
-from pyrogram.recursion.emit.sentence_events import SentenceTable
 from pyrogram.sentences import Factors, Sentences, words_of
+from pyrogram.sweeps.events import SentenceTable
 
 from . import cfg_sources
 from .cfg_chart import rule_table

@@ -21,13 +21,13 @@ from pyrogram.event_map import EventMap, first_events, num_events
 from pyrogram.grammar import Block, Grammar, TooLong, Weights, checked_inputs, is_cut
 from pyrogram.operators import constant
 from pyrogram.printable import plural
-from pyrogram.recursion.emit.sentence_events import SentenceTable
 from pyrogram.recursion.rules.lowering import lower
 from pyrogram.recursion.rules.recursions import Recursion
 from pyrogram.recursion.rules.rewrites import at_symbols, bonus_name
 from pyrogram.recursion.rules.traces import Traces
 from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram, factors_of, fits_compiled
 from pyrogram.sentences import Sentences, Structure, words_of
+from pyrogram.sweeps.events import SentenceTable
 
 from .recursive_collapsed import Plan, kept_numbers, numbers_of, sweeps
 from .recursive_draws import Sampler, drawn

@@ -27,11 +27,11 @@ from pyrogram.collapsed import (
 from pyrogram.event_map import EventMap, first_events, multinomials_of, num_events, numbers_of_entries
 from pyrogram.grammar import Grammar
 from pyrogram.recursion.emit.inputs import Numbers
-from pyrogram.recursion.emit.sentence_events import CELL, Corpus, SentenceTable
 from pyrogram.recursion.run.on_tensors import factors_of
 from pyrogram.recursion.run.program import Program, longest_first
-from pyrogram.recursion.run.sweep_engine import UNCOUNTED, SweepEngine
 from pyrogram.sentences import Factors, Sentences, Structure
+from pyrogram.sweeps.engine import UNCOUNTED, SweepEngine
+from pyrogram.sweeps.events import CELL, Corpus, SentenceTable
 
 _AT_ONCE = 2**10  # sentences whose factors are made at a time
 
@@ -133,7 +133,7 @@ class RecursiveUpdates(CollapsedUpdates):
     """Sweeps of a grammar that is a recursion; words must lie on the CPU.
 
     Sentence counts are the ``values`` of all events that can occur in each sentence, see
-    :mod:`~pyrogram.recursion.emit.sentence_events`. A derivation that is known does not move: sweeps pass over its
+    :mod:`~pyrogram.sweeps.events`. A derivation that is known does not move: sweeps pass over its
     sentence, whose counts are constants.
 
     :param grammar: the grammar of the plan, or one of tied weights.

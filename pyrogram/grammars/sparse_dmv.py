@@ -29,9 +29,9 @@ from pyrogram.grammar import (
 )
 from pyrogram.printable import plural
 from pyrogram.random_state import seeded
-from pyrogram.recursion.emit.sentence_events import TableEvents
 from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram, fits_compiled
 from pyrogram.sentences import Sentences, digest_of
+from pyrogram.sweeps.events import TableEvents
 
 from .dmv import DMV
 from .dmv_events import events_of

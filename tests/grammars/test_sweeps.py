@@ -19,7 +19,7 @@ from pyrogram.grammars import recursive_collapsed
 from pyrogram.grammars.recursive_collapsed import RecursiveUpdates
 from pyrogram.infer import CollapsedVB, TreeHastings
 from pyrogram.models.dirichlet import dirichlet
-from pyrogram.recursion.emit import sentence_events
+from pyrogram.sweeps import events as sentence_events
 
 slow = pytest.mark.slow
 SWEEPS = [("none", 18, 1.0), ("others", 7, 1e-3), ("none", 1, 1.0)]

@@ -12,7 +12,7 @@ from pyrogram import DMV
 from pyrogram.collapsed import CorpusCounts
 from pyrogram.grammars import CFG, HMM
 from pyrogram.grammars.recursive_collapsed import RecursiveUpdates
-from pyrogram.recursion.run.sweep_engine import SweepEngine
+from pyrogram.sweeps.engine import SweepEngine
 
 GRAMMARS = {
     "DMV": lambda: DMV(3),

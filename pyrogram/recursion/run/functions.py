@@ -15,10 +15,13 @@ from ..code.statements import Function
 from ..rules.recursions import Recursion
 
 
-@functools.lru_cache(maxsize=1)
-def compiler() -> str:
-    """A hash of the compiler itself."""
-    files = sorted(Path(__file__).parents[1].rglob("*.py"))
+@functools.cache
+def compiler(folder: Path = Path(__file__).parents[1]) -> str:
+    """A hash of the compiler itself.
+
+    :param folder: of the sources that are looked at.
+    """
+    files = sorted(folder.rglob("*.py"))
     return hashlib.sha256(b"".join(f.read_bytes() for f in files)).hexdigest()
 
 

@@ -7,20 +7,24 @@ derivations are put back and then replaced one by one. A proposal depends on no 
 replacement is a step of an independence sampler for P(t_i | t^-i), whose ratio sees the batch's other derivations as
 they are by then: exact.
 
-A derivation is a row of events of the corpus, padded with -1; see :mod:`~pyrogram.recursion.emit.replacements`.
+A derivation is a row of events of the corpus, padded with -1; see :mod:`~pyrogram.sweeps.replacements`.
 """
 
 from __future__ import annotations
 
-from ..code.expressions import Array, Expression, Name, equal, log, negated, select, value, vector_of
-from ..code.random_bits import seed_stream, uniform
-from ..code.statements import Function
-from ..rules.language import Ref
-from .agenda import WAY_DOWN
-from .descents import Draws
-from .exponentials import exp_of_lanes
-from .logarithms import log_of_lanes
-from .logs import LOG_Z
+from pyrogram.recursion.code.expressions import Array, Expression, Name, equal, log, negated, select, value, vector_of
+from pyrogram.recursion.code.random_bits import seed_stream, uniform
+from pyrogram.recursion.code.statements import Function
+from pyrogram.recursion.emit.agenda import WAY_DOWN
+from pyrogram.recursion.emit.descents import Draws
+from pyrogram.recursion.emit.exponentials import exp_of_lanes
+from pyrogram.recursion.emit.logarithms import log_of_lanes
+from pyrogram.recursion.emit.logs import LOG_Z
+from pyrogram.recursion.emit.traces import trace_parameters, write_positions, write_weight
+from pyrogram.recursion.rules.language import Ref
+
+from .batches import PLACES, Sweeps
+from .layout import FIRST, NUMBERS, SENTENCE
 from .replacements import (
     LOG_Q,
     LOG_U,
@@ -31,9 +35,6 @@ from .replacements import (
     WIDTH,
     Replacements,
 )
-from .sentence_layout import FIRST, NUMBERS, SENTENCE
-from .sweeps import PLACES, Sweeps
-from .traces import trace_parameters, write_positions, write_weight
 
 EVENTS = Array("events", "int32")  # that the elements of the sentences of a block are, where they are listed
 

@@ -1,17 +1,18 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Where compiled code finds what is counted of a sentence; :mod:`~pyrogram.recursion.emit.sentence_events` lays it."""
+"""Where compiled code finds what is counted of a sentence; :mod:`~pyrogram.sweeps.events` lays it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..code.expressions import Array, Element, Expression, Name, value, within
-from ..code.statements import Code
-from ..rules.language import Constant, Ref
-from .layout import Layout, WeightTable
-from .sentence_events import CELL, WordAxes
+from pyrogram.recursion.code.expressions import Array, Element, Expression, Name, value, within
+from pyrogram.recursion.code.statements import Code
+from pyrogram.recursion.emit.layout import Layout, WeightTable
+from pyrogram.recursion.rules.language import Constant, Ref
+
+from .events import CELL, WordAxes
 
 NUMBERS, OUT = Array("numbers", "element"), Array("out", "element")
 ROOM = Name("room", "int")

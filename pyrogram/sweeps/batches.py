@@ -4,7 +4,7 @@
 
 A batch's sentences see each other as they were before it. A block of its sentences is done in lanes: the weights of a
 sentence are ratios of counts without its own, made once for every event that can occur in it
-(:mod:`~pyrogram.recursion.emit.sentence_events`), and go into its lane from there. No arc or rule takes a logarithm
+(:mod:`~pyrogram.sweeps.events`), and go into its lane from there. No arc or rule takes a logarithm
 or a division. With one lane a block is a sentence, and numbers are gone through one by one.
 
 Where elements of a sentence are listed, several may have one number, which is what is counted: where weights are tied,
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..code.expressions import (
+from pyrogram.recursion.code.expressions import (
     Array,
     Element,
     Expression,
@@ -25,14 +25,15 @@ from ..code.expressions import (
     value,
     vector_of,
 )
-from ..rules.lowering import lower
-from ..rules.recursions import Recursion
-from .driver import Blocks
-from .logarithms import gather
-from .logs import LOG_Z
+from pyrogram.recursion.emit.driver import Blocks
+from pyrogram.recursion.emit.logarithms import gather
+from pyrogram.recursion.emit.logs import LOG_Z
+from pyrogram.recursion.rules.lowering import lower
+from pyrogram.recursion.rules.recursions import Recursion
+
+from .events import CELL
+from .layout import ENTRIES_END, FIRST, NUMBERS, NUMBERS_END, SENTENCE, SentenceLayout
 from .replacements import ALPHA, COUNTS
-from .sentence_events import CELL
-from .sentence_layout import ENTRIES_END, FIRST, NUMBERS, NUMBERS_END, SENTENCE, SentenceLayout
 
 
 def list_parameters(name: str) -> tuple[Array, Array, Array]:
@@ -65,7 +66,7 @@ class Sweeps(Blocks):
     """Code that goes through batches of sentences, in float64.
 
     :param given: tables of weights that are no events.
-    :param listed: whether the elements of sentences are listed, see :mod:`.sentence_events`.
+    :param listed: whether the elements of sentences are listed, see :mod:`.events`.
     :param lanes: eight, or one. A sentence's numbers are in cells of eight: lanes, or a vector.
     """
 

@@ -6,18 +6,24 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..code.objects import Compiled
-from ..code.statements import Function
-from ..emit.agenda import size_of_agenda
-from ..emit.collapsed import CollapsedSweep
-from ..emit.hastings import HastingsSweep
-from ..emit.inputs import table_parameters
-from ..emit.instances import rows_by_symbol
-from ..emit.sentence_events import (
+from pyrogram.recursion.code.objects import Compiled
+from pyrogram.recursion.code.statements import Function
+from pyrogram.recursion.emit.agenda import size_of_agenda
+from pyrogram.recursion.emit.inputs import table_parameters
+from pyrogram.recursion.emit.instances import rows_by_symbol
+from pyrogram.recursion.emit.traces import trace_values
+from pyrogram.recursion.rules.lowering import lower
+from pyrogram.recursion.rules.recursions import Recursion
+from pyrogram.recursion.run.engine import LONG, lines_of
+from pyrogram.recursion.run.functions import compiled, compiler
+
+from .collapsed import CollapsedSweep
+from .events import (
     CELL,
     NEVER,
     Corpus,
@@ -27,12 +33,8 @@ from ..emit.sentence_events import (
     WordAxes,
     events_of_elements,
 )
-from ..emit.sentence_layout import SentenceLayout
-from ..emit.traces import trace_values
-from ..rules.lowering import lower
-from ..rules.recursions import Recursion
-from .engine import LONG, lines_of
-from .functions import compiled
+from .hastings import HastingsSweep
+from .layout import SentenceLayout
 
 Numbers = Any  # a numpy array
 
@@ -251,6 +253,7 @@ class SweepEngine:
                 sweeps = sweep(recursion, self._layout.given, listed, lanes)
                 return [sweeps.function(), sweeps.size()]
 
-            kind = f"sweeps: {name} given {sorted(self._layout.given)}, {'listed' if listed else 'direct'}"
+            here = compiler(Path(__file__).parent)  # code is made by both
+            kind = f"sweeps: {name} given {sorted(self._layout.given)}, {'listed' if listed else 'direct'}, {here}"
             self._functions[name, lanes] = compiled(recursion, kind, make, "float64", lanes)
         return self._functions[name, lanes]

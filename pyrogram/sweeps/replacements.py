@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..code.expressions import Array, Expression, Name, equal, greatest, log, select
-from ..code.statements import Code
+from pyrogram.recursion.code.expressions import Array, Expression, Name, equal, greatest, log, select
+from pyrogram.recursion.code.statements import Code
 
 COUNTS, ALPHA = Array("counts", "real"), Array("alpha", "real")
 ROWS, PROPOSED = Array("rows", "int"), Array("trace", "int")  # of all sentences; of a batch
@@ -32,7 +32,7 @@ _SMALL = 1e-200  # products are taken on as logarithms below it, and above its i
 class Replacements:
     """Code that counts derivations and decides between them.
 
-    :param listed: whether events may have entries of other numbers, see :mod:`.sentence_events`.
+    :param listed: whether events may have entries of other numbers, see :mod:`.events`.
     """
 
     def __init__(self, code: Code, listed: bool) -> None:

@@ -25,7 +25,7 @@ The *corpus* has numbers, too: of all entries, of all multinomials, and two more
 belongs to and what is no event but has weight one, and one for nothing, whose weight is zero.
 
 Weights that are no events, evidence on arcs say, are *given*: tables of each sentence, as everywhere else. Compiled
-code finds its way by :mod:`.sentence_layout`.
+code finds its way by :mod:`.layout`.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..rules.cells import Cells
-from ..rules.language import Constant, Word
-from .layout import WeightTable
-from .traces import Trace
+from pyrogram.recursion.emit.layout import WeightTable
+from pyrogram.recursion.emit.traces import Trace
+from pyrogram.recursion.rules.cells import Cells
+from pyrogram.recursion.rules.language import Constant, Word
 
 Numbers = Any  # a numpy array
 

@@ -15,14 +15,15 @@ A batch is one step:
 
 from __future__ import annotations
 
-from ..code.expressions import Array, Expression, Name, fma, select, total_of, value, vector_of
-from ..code.statements import Function
-from .logarithms import log_of_lanes
-from .logs import INF, LOG_Z
+from pyrogram.recursion.code.expressions import Array, Expression, Name, fma, select, total_of, value, vector_of
+from pyrogram.recursion.code.statements import Function
+from pyrogram.recursion.emit.logarithms import log_of_lanes
+from pyrogram.recursion.emit.logs import INF, LOG_Z
+
+from .batches import PLACES, Sweeps
+from .events import CELL
+from .layout import ENTRIES_END, FIRST, NUMBERS_END, OUT, SENTENCE
 from .replacements import COUNTS
-from .sentence_events import CELL
-from .sentence_layout import ENTRIES_END, FIRST, NUMBERS_END, OUT, SENTENCE
-from .sweeps import PLACES, Sweeps
 
 OWN, ENTROPIES = Array("own", "real"), Array("entropies", "real")
 
