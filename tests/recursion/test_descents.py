@@ -64,7 +64,7 @@ def test_the_best_derivations_of_long_sentences(name: str, dtype: str) -> None:
     given = sentences(made, [25, 3, 9, 25, 18, 40, 40, 11, 12, 13, 14], dtype, 20.0)
     trace = Trace(given)
     scores, rows = Program(made).best(given, 1, trace.numbers(), 400)
-    expected, _ = ScalarEngine(made, dtype).best(given, 1, {}, 1)
+    expected, _ = ScalarEngine(made).best(given.in_doubles(), 1, {}, 1)
     np.testing.assert_allclose(scores, expected, rtol=1e-12)
     for b, score in enumerate(scores[0]):
         uses = trace.uses(rows[0, b])
@@ -134,7 +134,7 @@ def test_long_sentences_with_symbols(page: Page, shared: bool | None, dtype: str
     scores, best = program.best(given, 1, trace.numbers(), 200)
     expected_z, counts = program.log_counts(replace(given, weights={k: one_each(t) for k, t in given.weights.items()}))
     np.testing.assert_allclose(log_z, expected_z, rtol=1e-5 if dtype == "float32" else 1e-12)
-    np.testing.assert_allclose(scores, ScalarEngine(made, dtype).best(given, 1, {}, 1)[0], rtol=1e-12)
+    np.testing.assert_allclose(scores, ScalarEngine(made).best(given.in_doubles(), 1, {}, 1)[0], rtol=1e-12)
     for b, score in enumerate(scores[0]):
         own = [
             float(given.weights[table][(b if len(given.weights[table]) > 1 else 0, *at)])

@@ -178,28 +178,6 @@ def test_whole_rows_at_once(name: str, dtype: str) -> None:
         compare(found, in_logs(made, given), TOLERANCE[dtype])
 
 
-@pytest.mark.one_in(5)
-@pytest.mark.parametrize("lengths", [[9] * 17, [13, 9, 9, 8, 4, 1]])
-@pytest.mark.parametrize("name", TREES)
-def test_lanes_of_float64_read_float32(name: str, lengths: list[int]) -> None:
-    """The same numbers as from a copy in float64, to the last bit."""
-    made = TREES[name]()
-    given = sentences(made, lengths, "float32", 1.0)
-    wide = Inputs(
-        given.lengths,
-        {k: w.astype(np.float64) for k, w in given.weights.items()},
-        given.words,
-        given.sizes,
-        given.lists,
-    )
-    order = np.arange(len(lengths))
-    found = LanesEngine(made, "float64", weights="float32").log_counts(given, order)
-    expected = LanesEngine(made).log_counts(wide, order)
-    np.testing.assert_array_equal(found[0], expected[0])
-    for key, table in expected[1].items():
-        np.testing.assert_array_equal(found[1][key], table)
-
-
 @pytest.mark.parametrize("name", ["projective", "second order", "dmv of words"])
 def test_whole_rows_of_tables_that_sentences_share(name: str) -> None:
     """Their counts are summed over the sentences of a block."""

@@ -26,6 +26,7 @@ from pages import PAGES, Page, hmm, pcfg_rules, projective
 
 from pyrogram.recursion import Recursion
 from pyrogram.recursion.emit.inputs import Inputs
+from pyrogram.recursion.run.program import Program
 from pyrogram.recursion.run.scalar_engine import ScalarEngine
 
 LENGTHS = [4, 1, 3, 2, 3]
@@ -199,13 +200,14 @@ def test_single_precision(page: Page) -> None:
     made = page.make()
     given = random_sentences(page, made, LENGTHS, np.random.default_rng(4), dtype="float32")
     truth = listed(page, made, given)
-    engine = ScalarEngine(made, "float32")
-    log_z, counts = engine.log_counts(given)
+    program = Program(made)
+    program.in_many = False
+    log_z, counts = program.log_counts(given)
     np.testing.assert_allclose(log_z, [one.log_z for one in truth], rtol=1e-12)
     for name, table in expected_counts(given, truth).items():
         assert counts[name].dtype == np.float32
         np.testing.assert_allclose(counts[name], table, atol=1e-6)
-    scores, _ = engine.best(given, 1, Trace(given).numbers(), 60)
+    scores, _ = program.best(given, 1, Trace(given).numbers(), 60)
     np.testing.assert_allclose(scores[0], [one.scores.max() for one in truth], rtol=1e-12)
 
 

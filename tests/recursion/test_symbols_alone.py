@@ -31,7 +31,8 @@ def widths(monkeypatch: pytest.MonkeyPatch) -> set[int]:
     """All sentences of three words or more are alone; how many lanes the functions have that are called."""
     found = set[int]()
     prepare = LanesEngine._prepare
-    monkeypatch.setattr(LanesEngine, "_as_long_as", lambda _, n, sizes: 9.0 if n >= 3 else 0.0)
+    monkeypatch.setattr(LanesEngine, "_num_operations", lambda _, n, *sizes: 1e9 if n >= 3 else 0.0)
+    monkeypatch.setattr(LanesEngine, "most_alone", 9.0)
     monkeypatch.setattr(LanesEngine, "_prepare", lambda *a: found.add(a[0].width) or prepare(*a))
     return found
 
@@ -124,7 +125,7 @@ def with_constant(made: Recursion, given: Inputs, name: str) -> Inputs:
 
 
 def test_who_is_alone() -> None:
-    """Where a block would be mostly empty, if there is enough to do; where charts are large, also beside another."""
+    """Where a block would be mostly empty, if there is enough to do; also beside another."""
     engines = {page.name: LanesEngine(page.make()) for page in WITH_SYMBOLS}
 
     def alone(name: str, lengths: list[int], **sizes: int) -> int:
@@ -133,8 +134,7 @@ def test_who_is_alone() -> None:
 
     assert alone("hmm", [500], K=50, W=9) == 1 and alone("hmm", [500, 500], K=50, W=9) == 2
     assert alone("hmm", [500, 500, 500], K=50, W=9) == alone("hmm", [500], K=3, W=9) == 0
-    assert alone("hmm", [9000, 8000, 7000], K=50, W=9) == 3  # the last ones of a batch
-    assert alone("hmm", [9000] * 8 + [8500], K=50, W=9) == 0
+    assert alone("hmm", [500, 20, 10], K=50, W=9) == 1 and alone("hmm", [500] * 8 + [450], K=50, W=9) == 0
     assert alone("pcfg", [60, 30, 30], S=10, W=9) == 3 and alone("pcfg", [10], S=5, W=9) == 0
     assert alone("pcfg", [60, 30, 30, 30, 30, 30], S=10, W=9) == 1
     assert alone("pcfg", [60, 59, 59, 30, 30, 30], S=10, W=9) == 0

@@ -13,7 +13,7 @@ There are eight types:
 * ``vector_mask``: eight bools;
 * ``none``: of statements.
 
-W, the element type and that of weights, float32 or float64, are chosen when a function is compiled, not here.
+W and the element type, float32 or float64, are chosen when a function is compiled, not here.
 """
 
 from __future__ import annotations
@@ -24,16 +24,15 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Type = Literal["int", "real", "bool", "lanes", "mask", "vector", "vector_mask", "none"]
-Elements = Literal["int", "int32", "real", "element", "weight", "lanes", "vector"]
+Elements = Literal["int", "int32", "real", "element", "lanes", "vector"]
 VECTOR = 8  # numbers of a vector
 
-# What a load gives: a number of the element type, or of that of weights, is widened to a real.
+# What a load gives: a number of the element type is widened to a real.
 _LOADED: dict[Elements, Type] = {
     "int": "int",
     "int32": "int",
     "real": "real",
     "element": "real",
-    "weight": "real",
     "lanes": "lanes",
     "vector": "vector",
 }

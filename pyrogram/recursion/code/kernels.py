@@ -82,7 +82,7 @@ def assembly(
     """The text of a module.
 
     :param helpers: functions of one real that operations of the same names call.
-    :param dtype: of lanes and of arrays of elements and of weights, ``float64`` or ``float32``.
+    :param dtype: of lanes and of arrays of elements, ``float64`` or ``float32``.
     :param complete: whether what is apart is at hand; see :class:`.Attempt`.
     """
     doubles = Module("float64", 1)

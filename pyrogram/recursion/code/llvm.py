@@ -55,7 +55,6 @@ def assembly(
     dtype: str,
     lanes: int,
     checked: bool = False,
-    weights: str = "",
     features: str = "",
 ) -> tuple[str, str]:
     """The text of a module, and that of its functions apart, which is empty if there are none.
@@ -63,10 +62,9 @@ def assembly(
     :param dtype: of lanes and of arrays of elements, ``float64`` or ``float32``.
     :param lanes: W.
     :param checked: whether indices are compared with the bounds of their tables, see :func:`.within`.
-    :param weights: the type of arrays of weights, if it is another.
     :param features: of the processor.
     """
-    module = Module(dtype, lanes, checked, weights, avx512="+avx512f" in features)
+    module = Module(dtype, lanes, checked, avx512="+avx512f" in features)
     main = [text for f in functions for text in module.function(f)]
     apart: list[str] = []
     if module.apart:
@@ -98,7 +96,6 @@ class Module:
     dtype: str
     lanes: int
     checked: bool = False
-    weights: str = ""  # the type of arrays of weights, if it is another
     pointer: str = "ptr"  # to arrays
     attributes: str = ""  # of functions
     avx512: bool = False  # whether there is an instruction for x * 2**e
@@ -121,8 +118,7 @@ class Module:
             "vector_mask": f"<{VECTOR} x i1>",
             "none": "void",
         }
-        in_memory = {"int32": "i32", "element": self.element, "weight": _FLOATS[self.weights or self.dtype]}
-        self.stored: dict[str, str] = self.types | in_memory
+        self.stored: dict[str, str] = self.types | {"int32": "i32", "element": self.element}
         """Types in memory."""
 
     def function(self, f: Function) -> Iterator[str]:

@@ -90,10 +90,10 @@ class Elements:
     def in_lanes(self, region: Region) -> Iterator[Name]:
         """Loops over the elements of a region, in one lane after the other.
 
-        Of three positions and more all but the last are gone through once for all lanes: so the cells that the lanes
+        Of three positions and more all but the last two are gone through once for all lanes, so that cells that these
         write one after the other stay in the nearest cache.
         """
-        outer, code = region.loops[:-1] if len(region.loops) > 2 else (), self.code
+        outer, code = region.loops[:-2], self.code
         with ExitStack() as stack:
             for loop in outer:
                 code.set("at.n", Name("n", "int"))  # a lane has set it

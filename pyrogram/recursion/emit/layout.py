@@ -118,7 +118,7 @@ class Layout:
         parameters += [Array(f"list.{x}", "int") for x in self.lists]
         for name in self.words:
             parameters += [Array(f"words.{name}", "int"), Name(f"words.{name}.b", "int")]
-        return [*parameters, *(p for w in self.weights for p in w.parameters("weight", "weight", "b"))]
+        return [*parameters, *(p for w in self.weights for p in w.parameters("weight", "element", "b"))]
 
     def enter(self, code: Code, lane: Expression) -> None:
         """Set variables that depend on the sentence ``b``, which is in a lane; here there are none."""
@@ -162,7 +162,7 @@ class Layout:
             values.append(within(self.symbol(x), 0, self.size(size)) if known else self.symbol(x))
         for axis, x in enumerate(values):
             index = index + x * Name(f"{name}.{axis}", "int")
-        return Array(name, "element" if table else "weight")[index]
+        return Array(name, "element")[index]
 
     def value(self, ref: Ref) -> Expression:
         """A weight."""

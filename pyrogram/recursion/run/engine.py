@@ -9,7 +9,7 @@ import math
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -38,7 +38,6 @@ MOST_PREPARED = 1024  # calls of different shapes that are remembered
 LONG = 128  # words from which on a sentence may be done alone
 FLOAT32_BLOCKS = 64  # whose counts are added up in float32; their sums are added up in float64
 WORTH = 6e5  # operations with symbols from which on a sentence may be done alone: fewer do not pay for the compiler
-LARGE = 2**24  # bytes of a chart of a block, far more than the caches have
 KEPT = 2**24  # bytes of memory that a thread keeps for its next call
 
 BLOCKS: dict[str, type[driver.Blocks]] = {
@@ -72,7 +71,6 @@ class LanesEngine:
     :param recursion: the rules.
     :param dtype: of lanes, ``float64`` or ``float32``.
     :param logs: whether weights are logarithms; where they are not, all sentences share them.
-    :param weights: the type of weights, if it is another.
     :param given: tables that are not counted; where there are some, no weights are logarithms.
     :param shared: whether all sentences share the weights of :func:`plain_tables`. These are then no logarithms, except
         for best derivations, which take logarithms alone.
@@ -82,10 +80,10 @@ class LanesEngine:
     recursion: Recursion
     dtype: str = "float64"
     logs: bool = True
-    weights: str = ""
     given: frozenset[str] = frozenset()
     shared: bool = False
     width: int = 0
+    most_alone: ClassVar[float] = 2.5  # sentences alone, of one length, that take as long as a block
 
     def __post_init__(self) -> None:
         self._lane = np.dtype(self.dtype)
@@ -219,34 +217,17 @@ class LanesEngine:
         run_workers(work, cost=len(order) * prepared.cost * self._lane.itemsize / 8)
 
     def _alone(self, inputs: Inputs, order: Numbers) -> int:
-        """How many of the first sentences are quicker alone, where the chart of a block has room for others in vain.
+        """How many of the first sentences are quicker alone: the chart of a block would have room for others in vain.
 
-        So it is as long as the longest of a block is longer than the others by far.
+        For it is as long as the longest of a block. What is soon done does not pay for the compiler.
         """
-        if self.width == 1:
-            return 0
-        for x, b in enumerate(order):
+        for x, b in enumerate(order if self.width > 1 else ()):
             n = int(inputs.lengths[b])
-            most_alone = self._as_long_as(n, inputs.sizes)
-            if not most_alone:
-                return x
+            work = self._operations(n, *inputs.sizes.items()) / WORTH if self.has_symbols else n / LONG
             block = inputs.lengths[order[x : x + self.width]]
-            if ((block / n) ** self._positions).sum() > most_alone:
+            if work < 1 or ((block / n) ** self._positions).sum() > self.most_alone:
                 return x
         return len(order)
-
-    def _as_long_as(self, n: int, sizes: Mapping[str, int]) -> float:
-        """How many sentences of n words alone take as long as a block of them; 0 if none is done alone.
-
-        Charts of blocks that are far larger than the caches take more than twice as long as others. With symbols a
-        sentence alone has vectors of them, but for best derivations.
-        """
-        if not self.has_symbols:
-            return 0.0 if n < LONG else 2.0 if n < 2 * LONG else 5.0
-        if self._operations(n, *sizes.items()) < WORTH:
-            return 0.0
-        cells = sum(2 * self.cells.num_symbols(x, sizes) * n ** self.cells.arity[x] for x in self.cells.sizes)
-        return 6.0 if cells * LINE > LARGE else 2.5
 
     def _num_operations(self, n: int, *sizes: tuple[str, int]) -> float:
         """About the number of operations for a sentence of n words, inside and outside."""
@@ -273,7 +254,7 @@ class LanesEngine:
 
     def _prepare(self, name: str, inputs: Inputs, extra: Values, fixed: Values) -> Prepared:
         """A function, compiled when it is first needed, and all its parameters that follow from shapes."""
-        self._checks.check(inputs, np.dtype(self.weights or self.dtype))
+        self._checks.check(inputs, self._lane)
         values, n = {**inputs.parameters(), **extra, **fixed}, fixed["pitch"]
         if name in DESCENTS:
             cost = 2.0 * n**3 + 1000.0 * n * fixed.get("draws", 1)
@@ -318,7 +299,7 @@ class LanesEngine:
             blocks = BLOCKS[name](self.recursion, self.width, self.dtype, layout, self.shared, self.logs)
             return [blocks.function(), blocks.size()]
 
-        return compiled(self.recursion, f"{name} in {self._kind}", make, self.dtype, self.width, self.weights)
+        return compiled(self.recursion, f"{name} in {self._kind}", make, self.dtype, self.width)
 
 
 def lines_of(cells: int, dtype: Numbers, lanes: int) -> Numbers:

@@ -26,7 +26,7 @@ def compiler(folder: Path = Path(__file__).parents[1]) -> str:
 
 
 def compiled(
-    recursion: Recursion, kind: str, make: Callable[[], Sequence[Function]], dtype: str, lanes: int, weights: str = ""
+    recursion: Recursion, kind: str, make: Callable[[], Sequence[Function]], dtype: str, lanes: int
 ) -> objects.Compiled:
     """Functions of a recursion, from the cache or made now.
 
@@ -34,14 +34,14 @@ def compiled(
     the process where one is beyond them.
 
     :param kind: tells these functions from others of the recursion.
-    :param dtype: of lanes, and of weights unless ``weights`` says another.
+    :param dtype: of lanes and of weights.
     """
 
     def texts() -> tuple[tuple[str, str], dict[str, list[str]]]:
         functions = make()
-        texts = llvm.assembly(functions, dtype, lanes, checked, weights, objects.processor()[1])
+        texts = llvm.assembly(functions, dtype, lanes, checked, objects.processor()[1])
         return texts, {f.name: [p.name for p in f.parameters] for f in functions}
 
     checked = os.environ.get("PYROGRAM_BOUNDS") == "1"
-    source = "\n".join([recursion.key(), kind, dtype, weights, str(lanes), str(checked), compiler()])
+    source = "\n".join([recursion.key(), kind, dtype, str(lanes), str(checked), compiler()])
     return objects.load(source, texts, vectors=lanes == 1)

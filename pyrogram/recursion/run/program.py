@@ -60,13 +60,16 @@ class Program:
         self.recursion = recursion
         self.in_many = fits_lanes(recursion)  # whether many sentences are done at once
         self._lanes = functools.lru_cache(functools.partial(LanesEngine, recursion))
-        self._scalar = functools.lru_cache(functools.partial(ScalarEngine, recursion))
         self._own = threading.local()
         layout = Layout(lower(recursion))
         self.tables = layout.weights
         self._by_position = any(w.num_positions for w in layout.weights)
         self.plain = plain_tables(recursion) if self.in_many else frozenset[str]()
         """Weights that know neither positions nor words; see :func:`.plain_tables`."""
+
+    @functools.cached_property
+    def _scalar(self) -> ScalarEngine:
+        return ScalarEngine(self.recursion)
 
     def log_counts(
         self,
@@ -88,11 +91,11 @@ class Program:
         """
         if self.in_many:
             return self._in_lanes(inputs, counts=counts, scale=scale, into=into, by_sentence=by_sentence)
-        few, B = inputs.in_logarithms(), len(inputs.lengths)
+        few, B = inputs.in_doubles(), len(inputs.lengths)
         if by_sentence:
             few = replace(few, weights={n: np.broadcast_to(w, (B, *w.shape[1:])) for n, w in few.weights.items()})
-        log_z, by_table = self._scalar(_dtype(inputs)).log_counts(few, counts=counts, scale=scale)
-        by_table = {name: table for name, table in by_table.items() if name not in inputs.constants}
+        log_z, found = self._scalar.log_counts(few, counts=counts, scale=scale)
+        by_table = {x: table.astype(_dtype(inputs)) for x, table in found.items() if x not in inputs.constants}
         if into is not None:
             for name, table in by_table.items():
                 into[name][...] += table
@@ -125,8 +128,7 @@ class Program:
         size = max((float(np.nanmax(np.abs(x), initial=0.0)) for x in u.values()), default=0.0)
         unit = 2.0 ** np.ceil(np.log2(size)) if size > 0 else 1.0  # a derivative is linear in its direction
         u = {name: x / unit for name, x in u.items()}
-        doubles = {name: np.asarray(w, np.float64) for name, w in inputs.weights.items()}
-        tangent, by_table = self._in_lanes(replace(inputs, weights=doubles), scale=scale, directions=u)
+        tangent, by_table = self._in_lanes(inputs.with_doubles(), scale=scale, directions=u)
         return tangent * unit, {name: table * unit for name, table in by_table.items()}
 
     def best(self, inputs: Inputs, k: int, trace: Trace, width: int) -> tuple[Numbers, Numbers]:
@@ -136,10 +138,10 @@ class Program:
 
         :param trace: numbers of the elements of tables, see :mod:`~pyrogram.recursion.emit.traces`.
         """
-        inputs = inputs.in_logarithms()
+        inputs = inputs.in_doubles()
         if k > 1 or not self.in_many:
-            return self._scalar(_dtype(inputs)).best(inputs, k, trace, width)
-        engine = self._lanes("float64", weights=_dtype(inputs), shared=self.has_numbers(inputs.weights))
+            return self._scalar.best(inputs, k, trace, width)
+        engine = self._lanes("float64", shared=self.has_numbers(inputs.weights))
         scores, rows = engine.best(inputs, longest_first(inputs.lengths), trace, width)
         return scores[None], rows[None]
 
@@ -152,17 +154,16 @@ class Program:
             by; of several, by the sum.
         :returns: the sums, shape ``(B,)``, -inf without derivations, and the weights, ``(B, width)``; see :meth:`best`.
         """
-        return self._scalar(_dtype(inputs)).most_expected(inputs.in_logarithms(), worth, trace, width)
+        return self._scalar.most_expected(inputs.in_doubles(), worth, trace, width)
 
     def draw(self, inputs: Inputs, number: int, seed: int, trace: Trace, width: int) -> tuple[Numbers, Numbers]:
         """Log Z, shape ``(B,)``, and the weights in drawn derivations, ``(number, B, width)``; see :meth:`best`.
 
         Rows of sentences without derivations are -1.
         """
-        inputs = inputs.in_logarithms()
         if not self.in_many:
-            return self._scalar(_dtype(inputs)).draw(inputs, number, seed, trace, width)
-        engine, few, _ = self._ready(inputs)
+            return self._scalar.draw(inputs.in_doubles(), number, seed, trace, width)
+        engine, few, _ = self._ready(inputs.in_logarithms())
         return engine.draw(few, longest_first(inputs.lengths), (number, width), seed, trace)
 
     def has_numbers(self, weights: Mapping[str, Sized]) -> bool:

@@ -33,12 +33,13 @@ _FUNCTIONS = {
 class ScalarEngine:
     """One sentence at a time in logarithms, see :mod:`~pyrogram.recursion.emit.logs`.
 
+    Weights are logarithms in float64.
+
     :param recursion: the rules.
-    :param dtype: of the weights, ``float64`` or ``float32``.
     """
 
-    def __init__(self, recursion: Recursion, dtype: str = "float64") -> None:
-        self.recursion, self.dtype = recursion, np.dtype(dtype)
+    def __init__(self, recursion: Recursion) -> None:
+        self.recursion = recursion
         self.cells = lower(recursion)
         self.layout, self._checks = Layout(self.cells), Checks(self.cells)
         self._compiled: dict[str, objects.Compiled] = {}
@@ -55,7 +56,7 @@ class ScalarEngine:
         for w in self.layout.weights:
             table = inputs.weights[w.name]
             shape = (1, *table.shape) if len(table) == B else (values["parts"], *table.shape)
-            out = outputs[w.name] = np.zeros(shape if counts else (1,) * len(shape), self.dtype)
+            out = outputs[w.name] = np.zeros(shape if counts else (1,) * len(shape))
             values |= table_parameters(f"out.{w.name}", out, "part", "b")
         self._run("log_counts", inputs, values, {"chart": 1, "given": 1})
         return log_z, {name: out[0] if len(out) == 1 else out.sum(0) for name, out in outputs.items()} if counts else {}
@@ -100,12 +101,10 @@ class ScalarEngine:
         :param extra: parameters that other functions have not.
         :param memory: arrays of a thread, and how many numbers they have for each cell.
         """
-        self._checks.check(inputs, self.dtype)
+        self._checks.check(inputs, np.dtype(np.float64))
         if name not in self._compiled:
             make = _FUNCTIONS[name]
-            self._compiled[name] = compiled(
-                self.recursion, f"scalar {name}", lambda: [make(self.cells)], self.dtype.name, 8
-            )
+            self._compiled[name] = compiled(self.recursion, f"scalar {name}", lambda: [make(self.cells)], "float64", 8)
         B, call, sizes, n = len(inputs.lengths), self._compiled[name], inputs.sizes, inputs.pitch
         values = {"order": np.arange(B), "count": B, "parts": B, "batch": B, **inputs.parameters()}
         values |= {"rows_by_symbol": rows_by_symbol(self.cells, sizes, inputs.lists), **extra}
