@@ -295,10 +295,11 @@ def parsed(text: str, triple: str, machine: Any) -> Any:
     return module
 
 
-def optimize(module: Any, machine: Any, vectors: bool = False) -> None:
+def optimize(module: Any, machine: Any, vectors: bool = False, whole: bool = False) -> None:
     """Have LLVM change a module such that its code runs fast.
 
     :param vectors: whether LLVM makes vectors of loops. Their results are the same: it does not reorder sums.
+    :param whole: whether functions become part of those that call them; else each is looked at by itself.
     """
     llvm = _binding()
     # Loops over cells of lanes are written as they are to run: what a higher level finds takes longer to compile and
@@ -307,7 +308,13 @@ def optimize(module: Any, machine: Any, vectors: bool = False) -> None:
     options.loop_vectorization = vectors
     options.slp_vectorization = options.loop_unrolling = False
     builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
+    if vectors or whole:
+        builder.getModulePassManager().run(module, builder)
+        return
+    passes = builder.getFunctionPassManager()
+    for function in module.functions:
+        if not function.is_declaration:
+            passes.run(function, builder)
 
 
 def link(data: bytes, names: Sequence[str]) -> dict[str, int]:

@@ -24,7 +24,7 @@ def ptx_of(text: str, architecture: str) -> bytes:
     """PTX of a module in LLVM's assembly language."""
     machine = _machine(architecture)
     module = objects.parsed(text, TRIPLE, machine)
-    objects.optimize(module, machine)
+    objects.optimize(module, machine, whole=True)
     ptx: str = machine.emit_assembly(module)
     return ptx.encode()
 

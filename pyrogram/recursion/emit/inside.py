@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 
 from ..code.expressions import Expression, Name, any_lane, fill
 from ..code.statements import Code
-from ..rules.cells import CellClass, Head, Term
+from ..rules.cells import CellClass, Head, Loop, Term
 from ..rules.language import Ref, Variable
 from ..rules.lowering import items_here
 from .grids import Factor
@@ -66,14 +66,16 @@ class Pass:
                 )
             yield rows, terms[::-1] if backwards else terms
 
-    def values(self, cell: CellClass, term: Term) -> list[Factor]:
-        """The factors of a term, the last of which is its inner sum, if it has one: it is formed, in its own cells."""
-        values = self.factors(term.factors)
-        if term.inner is not None:
-            node = self.tables.node(cell, term)
-            self.sums.contract(node, self.factors(term.inner.factors), term.inner.loops, add=False)
-            values.append(node)
-        return values
+    def values(self, cell: CellClass, term: Term) -> tuple[list[Factor], Sequence[Loop]]:
+        """The factors of a term, and the positions that it is summed over.
+
+        An inner sum that is multiplied by others is one of the factors: it is formed, in its own cells.
+        """
+        if term.inner is None or not term.is_split:
+            return self.factors(term.all_factors), term.loops
+        node = self.tables.node(cell, term)
+        self.sums.contract(node, self.factors(term.inner.factors), term.inner.loops, add=False)
+        return [*self.factors(term.factors), node], ()
 
 
 class Inside(Pass):
@@ -111,7 +113,7 @@ class Inside(Pass):
             for term in head.terms:
                 if not self.reads_own_rows(cell, term):
                     with self.sums.where(term.guard):
-                        self.sums.contract(grid, self.values(cell, term))
+                        self.sums.contract(grid, *self.values(cell, term))
             with self.own_rows(cell, head, backwards=False) as (rows, terms):
                 for term in terms:
                     with self.sums.where(term.guard):
@@ -132,7 +134,7 @@ class Inside(Pass):
                     for term in head.terms:
                         if head.ref.table == self.cells.goal:
                             with self.sums.where(term.guard):
-                                self.sums.add_up(self.values(c, term), "goal.value")
+                                self.sums.add_up("goal.value", *self.values(c, term))
             z = numbers.select(here > fill(0.0), numbers.get("goal.value"), numbers.get("z.sum"))
             numbers.set("z.sum", z)
         numbers.put_z(numbers.get("z.sum"))

@@ -82,13 +82,15 @@ class Outside(Pass):
 
     def _open(self, cell: CellClass, term: Term, adjoint: Factor) -> None:
         """From the adjoint of a head to those of the factors of a term."""
-        if term.factors:
-            self._reverse(adjoint, term.factors, self.values(cell, term))
-        if term.inner is not None:
-            of_sum, inner = self.tables.node(cell, term, adjoint=True), term.inner
+        values, loops = self.values(cell, term)
+        refs: Sequence[Ref] = term.all_factors
+        if term.inner is not None and term.is_split:
+            self._reverse(adjoint, term.factors, values)
+            of_sum = self.tables.node(cell, term, adjoint=True)
             self.sums.contract(of_sum, [adjoint, *self.factors(term.factors)], add=False)
-            with self.sums.loops(inner.loops):
-                self._reverse(of_sum, inner.factors, self.factors(inner.factors))
+            adjoint, refs, loops = of_sum, term.inner.factors, term.inner.loops
+        with self.sums.loops(loops):
+            self._reverse(adjoint, refs, self.factors(refs))
 
     def _reverse(
         self, adjoint: Factor, refs: Sequence[Ref], values: Sequence[Factor], known: Sequence[Variable] = ()

@@ -96,7 +96,7 @@ class Powers:
         code, sums = self.code, self.tables.sums
         sums.numbers.set("m.of.cell", sums.numbers.zero)
         for ref in {h.ref.table: h.ref for h in cell.heads}.values():
-            sums.add_up([self.tables.whole(ref)], "m.of.cell")
+            sums.add_up("m.of.cell", [self.tables.whole(ref)])
         new, words = code.let(equal(_M, fill(0.0))), real(greatest(_J - i + self.first, 1))
         code.set(_BEFORE.name, select(new, MEMORY[EXPONENTS_OF_WORDS + i - self.first], _BEFORE))
         code.set(_WORDS.name, select(new, fill(words), _WORDS))

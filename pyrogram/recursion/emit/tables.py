@@ -31,7 +31,7 @@ RESULTS = ("z", "z.exponent")
 
 @dataclass(frozen=True)
 class Node:
-    """The inner sum of a term, which has cells of its own: by its free symbols, and by one position of the cell."""
+    """An inner sum that is multiplied by others. It has cells of its own: by its free symbols and one position."""
 
     number: int
     inner: Inner
@@ -60,7 +60,7 @@ class Tables:
         self.weights: list[WeightCells] = list(weights)
         self.numbers = [w for w in self.weights if self.is_number(w)]
         self.in_lanes = [w for w in self.weights if not self.is_number(w)]
-        inners = [(id(t), t.inner) for t in terms if t.inner is not None]
+        inners = [(id(t), t.inner) for t in terms if t.inner is not None and t.is_split]
         self.nodes = {term: Node(x, inner) for x, (term, inner) in enumerate(inners)}
         kind = VectorSums if self.is_alone and not self.in_logs else Sums
         numbers = LogNumbers(self.code) if self.in_logs else Numbers(self.code)

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..code.expressions import VECTOR, Array, Expression, Name, any_lane, fill, select, total_of, vector_of
+from ..rules.cells import Loop
 from ..rules.language import Size, Variable
 from .grids import Factor, Grid, variables_of
 from .limits import ITEM, Extremes
@@ -89,9 +90,9 @@ class SumsOfVectors(Sums):
             return self, total
         return self.plain, fill(total_of(total))
 
-    def add_up(self, factors: Sequence[Factor], name: str) -> None:
+    def add_up(self, name: str, factors: Sequence[Factor], loops: Sequence[Loop] = ()) -> None:
         self.numbers.set(name, self.numbers.zero)
-        super().add_up(factors, name)
+        super().add_up(name, factors, loops)
         numbers = self.plain.numbers
         numbers.set(name, numbers.get(name) + fill(total_of(self.numbers.get(name))))
 
@@ -113,12 +114,12 @@ class VectorSums(Sums):
         symbol = next((v for v in symbols if out is not None and v in out.variables), symbols[0])
         return SumsOfVectors(self.code, self.layout, VectorNumbers(self.code), self.tile, symbol, self)
 
-    def add_up(self, factors: Sequence[Factor], name: str) -> None:
+    def add_up(self, name: str, factors: Sequence[Factor], loops: Sequence[Loop] = ()) -> None:
         sums = self.suited(*factors)
         if sums is self:
-            super().add_up(factors, name)
+            super().add_up(name, factors, loops)
         else:
-            sums.add_up(factors, name)
+            sums.add_up(name, factors, loops)
 
     def clear(self, grid: Grid) -> None:
         Sums.clear(self.suited(grid), grid)

@@ -78,6 +78,11 @@ class Term:
     guard: tuple[Bound, ...] = ()
 
     @property
+    def is_split(self) -> bool:
+        """Whether an inner sum is multiplied by other factors."""
+        return self.inner is not None and bool(self.factors)
+
+    @property
     def loops(self) -> tuple[Loop, ...]:
         return self.inner.loops if self.inner else ()
 
