@@ -13,8 +13,8 @@ from enumeration import Trace, only, random_sentences, summed
 from pages import Page
 
 from pyrogram.recursion import InvalidRecursion, recursion
-from pyrogram.recursion.emit.gauge import rules_of_words
 from pyrogram.recursion.emit.inputs import Inputs
+from pyrogram.recursion.emit.powers import rules_of_words
 from pyrogram.recursion.run.engine import LanesEngine, fits_lanes
 from pyrogram.recursion.run.program import Program
 from pyrogram.recursion.run.scalar_engine import ScalarEngine

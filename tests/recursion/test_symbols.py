@@ -16,8 +16,8 @@ from pages import PAGES, Page, hmm
 from pyrogram import CFG
 from pyrogram.recursion import InvalidRecursion, Recursion, recursion
 from pyrogram.recursion.code import objects
-from pyrogram.recursion.emit.gauge import rules_of_words
 from pyrogram.recursion.emit.inputs import Inputs
+from pyrogram.recursion.emit.powers import rules_of_words
 from pyrogram.recursion.run.engine import LanesEngine, fits_lanes
 from pyrogram.recursion.run.program import Program
 from pyrogram.recursion.run.scalar_engine import ScalarEngine

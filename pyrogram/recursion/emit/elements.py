@@ -16,9 +16,9 @@ from ..rules.cells import Loop
 from ..rules.language import Ref, Variable
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
-from .gauge import with_gauge
 from .grids import first_of, last_of
 from .layout import Layout
+from .powers import with_gauge
 from .regions import Region, by_axes, regions_of
 from .tables import Tables
 from .weights import GAUGE, NUMBERS, WeightCells

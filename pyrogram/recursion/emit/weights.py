@@ -17,7 +17,7 @@ from ..rules.language import Constant, Position, Ref, Symbol, Word
 MEMORY = Array("memory", "lanes")
 NUMBERS = Array("memory", "element")  # the memory of lanes, number by number
 PITCH = Name("pitch", "int")
-GAUGE = "power of a word"  # a weight that no page gives, see :mod:`.gauge`
+GAUGE = "power of a word"  # a weight that no page gives, see :mod:`.powers`
 
 Index = int | Literal["all"] | None
 """Of an axis of a weight: a constant, all symbols, or None for a position or the word at a position."""
