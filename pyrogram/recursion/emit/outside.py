@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..code.expressions import Name, fill
-from ..rules.cells import CellClass, Term
-from ..rules.language import Ref, Variable
+from ..rules.cells import CellClass, Loop, Term
+from ..rules.language import Position, Ref, Variable
 from .grids import Factor, Grid, Held
 from .inside import N, Pass
 from .instances import the_cell
@@ -31,6 +31,7 @@ class Outside(Pass):
         code.set("at.n", N)
         self._clear()
         numbers.set("inverse", numbers.inverse(numbers.let(numbers.z())))  # no NaN from lanes without a sentence
+        self._late: list[tuple[Grid, list[Factor]]] = []
         self._goal()
         with code.loop("at.j", N, self.first - 1, -1) as j:
             for c in reversed(self.points):
@@ -43,6 +44,7 @@ class Outside(Pass):
                 with the_cell(code, c, self.first):
                     self._cell(c)
         code.set("at.n", N)
+        self._add_late(self.points)
         self._close()
 
     def _goal(self) -> None:
@@ -89,21 +91,38 @@ class Outside(Pass):
             of_sum = self.tables.node(cell, term, adjoint=True)
             self.sums.contract(of_sum, [adjoint, *self.factors(term.factors)], add=False)
             adjoint, refs, loops = of_sum, term.inner.factors, term.inner.loops
+        late = cell.kind == "point" and cell.width is None and not (loops or term.guard)
         with self.sums.loops(loops):
-            self._reverse(adjoint, refs, self.factors(refs))
+            self._reverse(adjoint, refs, self.factors(refs), late=late)
 
     def _reverse(
-        self, adjoint: Factor, refs: Sequence[Ref], values: Sequence[Factor], known: Sequence[Variable] = ()
+        self,
+        adjoint: Factor,
+        refs: Sequence[Ref],
+        values: Sequence[Factor],
+        known: Sequence[Variable] = (),
+        late: bool = False,
     ) -> None:
         """The reverse of a product: each factor's adjoint gets that of the product times all other factors.
 
         :param values: of the factors, and of others that are multiplied.
         :param known: symbols that are at hand.
+        :param late: whether counts of weights that know no position are added up when all points have been done.
         """
         for x, f in enumerate(refs):
             if f.is_item or self.tables.is_counted(weight_cells(f)):
-                others = [adjoint, *values[:x], *values[x + 1 :]]
-                self.sums.contract(self.tables.target(f), others, known=known)
+                target, others = self.tables.target(f), [adjoint, *values[:x], *values[x + 1 :]]
+                if late and not f.is_item and self.tables.is_plain(weight_cells(f)):
+                    self._late.append((target, others))
+                else:
+                    self.sums.contract(target, others, known=known)
+
+    def _add_late(self, cells: Sequence[CellClass]) -> None:
+        """Counts that are sums over all points: they stay in registers, where there were many to be added to memory."""
+        for least in (c.least for c in cells if c.width is None):
+            points = Loop("j", (Position("", least),), (Position("n"),))
+            for target, others in self._late:
+                self.sums.contract(target, others, [points])
 
     # ------------------------------------------------------------------ posteriors
 
