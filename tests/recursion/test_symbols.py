@@ -378,6 +378,35 @@ def test_what_is_flushed_to_zero_matters_nowhere(page: Any, weights: dict[str, f
     compare(Program(made).log_counts(given), log_z, counts, 1e-10)
 
 
+@pytest.mark.parametrize("step", [2, 3])
+def test_rules_of_late_points_alone(step: int) -> None:
+    """Their weights are counted from the point on at which they hold."""
+
+    @recursion
+    def jumps(p: Any) -> None:
+        """A chain that may leave words out."""
+        j, w = p.positions("j"), p.words("w")
+        a, b = p.symbols("a b", "K")
+        X, Z = p.items("X", "K"), p.items("Z")
+        start, move, jump, word = (
+            p.weights("start", "K"),
+            *p.weights("move jump", "K", "K"),
+            p.weights("word", "K", "V"),
+        )
+        X[1, a] += start[a] * word[a, w[1]]
+        X[j, b] += X[j - 1, a] * move[a, b] * word[b, w[j]]
+        X[j, b] += X[j - step, a] * jump[a, b]
+        Z[()] += X[p.n, a]
+
+    made, rng = jumps(), np.random.default_rng(0)
+    assert fits_lanes(made)
+    shapes = {"start": (3,), "move": (3, 3), "jump": (3, 3), "word": (3, 4)}
+    weights = {name: rng.normal(size=(1, *shape)) for name, shape in shapes.items()}
+    given = Inputs(np.array([9, 5, 4, 3, 2, 1]), weights, {"w": rng.integers(0, 4, (6, 9))}, {"K": 3, "V": 4}, {})
+    log_z, counts = ScalarEngine(made).log_counts(given)
+    compare(Program(made).log_counts(given), log_z, counts, 1e-12)
+
+
 def test_words_beside_several_symbols() -> None:
     """Where all sentences share a table, its elements of one word lie side by side: axes are turned, and back."""
 
