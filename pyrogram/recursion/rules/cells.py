@@ -16,7 +16,7 @@ After:
 A *cell* is all items at the same positions: (i, j), j, or none. Cells are filled column by column: j upwards, i
 downwards from j, then the point j; the goal comes last. A class of cells holds those that are filled alike. The
 factors of a term that know no summed position stand outside of its sum, which is what makes a dense grammar cubic in
-its symbols and not in symbols times length, and equal sums of a cell are formed once.
+its symbols and not in symbols times length.
 """
 
 from __future__ import annotations
