@@ -513,8 +513,7 @@ def check_batches(order: Tensor, batch_size: int, num_sentences: int) -> None:
     :raises TypeError: if ``batch_size`` is no integer.
     :raises ValueError: if ``order`` is no permutation of the sentences, or ``batch_size`` is below 1.
     """
-    if type(batch_size) is not int or batch_size < 1:  # else it is right
-        check_size("batch_size", batch_size)
+    check_size("batch_size", batch_size)
     check_sentences("order", order, num_sentences)
     if len(order) != num_sentences or bool((torch.bincount(order, minlength=num_sentences) != 1).any()):
         raise ValueError(

@@ -20,7 +20,7 @@ from pyrogram.recursion.emit.traces import trace_values
 from pyrogram.recursion.rules.lowering import lower
 from pyrogram.recursion.rules.recursions import Recursion
 from pyrogram.recursion.run.engine import LONG, lines_of
-from pyrogram.recursion.run.functions import compiled, compiler
+from pyrogram.recursion.run.functions import compiled, hash_of_sources
 
 from .collapsed import CollapsedSweep
 from .events import (
@@ -253,7 +253,7 @@ class SweepEngine:
                 sweeps = sweep(recursion, self._layout.given, listed, lanes)
                 return [sweeps.function(), sweeps.size()]
 
-            here = compiler(Path(__file__).parent)  # code is made by both
+            here = hash_of_sources(Path(__file__).parent)  # code is made by both
             kind = f"sweeps: {name} given {sorted(self._layout.given)}, {'listed' if listed else 'direct'}, {here}"
             self._functions[name, lanes] = compiled(recursion, kind, make, "float64", lanes)
         return self._functions[name, lanes]

@@ -36,10 +36,10 @@ from .limits import GOAL, ITEM, Extremes, set_limits
 from .logs import INF, LOG_Z, SENTENCES, blocks
 from .numbers import EXPONENTS, MANTISSAS, MARKED, SHARE, Numbers, PairNumbers, Range
 from .outside import Outside
-from .powers import ALIVE, EXPONENTS_OF_WORDS, MOST_EXPONENT
+from .powers import ALIVE, MOST_EXPONENT
 from .regions import by_axes
 from .sums import Sums
-from .weights import GAUGE, MEMORY, NUMBERS, WeightCells
+from .weights import EXPONENTS_OF_WORDS, GAUGE, MEMORY, NUMBERS, WeightCells
 
 _WEIGHT = Extremes("weight")
 _NUMBER = Extremes("number")  # that all sentences share

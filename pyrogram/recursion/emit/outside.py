@@ -44,7 +44,7 @@ class Outside(Pass):
                 with the_cell(code, c, self.first):
                     self._cell(c)
         code.set("at.n", N)
-        self._add_late(self.points)
+        self._add_late()
         self._close()
 
     def _goal(self) -> None:
@@ -117,10 +117,10 @@ class Outside(Pass):
                 else:
                     self.sums.contract(target, others, known=known)
 
-    def _add_late(self, cells: Sequence[CellClass]) -> None:
-        """Counts that are sums over all points: they stay in registers, where there were many to be added to memory."""
-        for least in (c.least for c in cells if c.width is None):
-            points = Loop("j", (Position("", least),), (Position("n"),))
+    def _add_late(self) -> None:
+        """Counts that are sums over all points of the class that has no end: each is added to memory once."""
+        for cell in (c for c in self.points if c.width is None):
+            points = Loop("j", (Position("", cell.least),), (Position("n"),))
             for target, others in self._late:
                 self.sums.contract(target, others, [points])
 

@@ -38,9 +38,8 @@ from ..rules.recursions import with_rules
 from .instances import the_cell
 from .numbers import Numbers, any_of
 from .tables import Tables
-from .weights import GAUGE, MEMORY, WeightCells
+from .weights import EXPONENTS_OF_WORDS, GAUGE, MEMORY, WeightCells
 
-EXPONENTS_OF_WORDS = Name("exponents.of.words", "int")  # at j the sum of those of the first j words
 MOST_EXPONENT = Name("most.exponent", "lanes")
 ALIVE = Name("alive", "lanes")  # one until a sentence ends, then zero
 _M, _BEFORE, _WORDS = (Name(name, "lanes") for name in ("m.of.span", "before.span", "words.of.span"))

@@ -24,7 +24,7 @@ from .layout import Layout
 from .numbers import LogNumbers, Numbers
 from .sums import Sums
 from .vectors import VectorSums
-from .weights import GAUGE, NUMBERS, PITCH, WeightCells, axes, weight_cells
+from .weights import EXPONENTS_OF_WORDS, GAUGE, NUMBERS, PITCH, WeightCells, axes, weight_cells
 
 RESULTS = ("z", "z.exponent")
 
@@ -110,7 +110,7 @@ class Tables:
         code.set("weights.end", total)
         for w in filter(self.is_counted, self.weights):
             total = self._place_weight(code, "d", w, total)
-        for name in ("ends", "exponents.of.words"):
+        for name in ("ends", EXPONENTS_OF_WORDS.name):
             code.set(name, total)
             total = code.set("total", total + PITCH)
         for name in RESULTS:

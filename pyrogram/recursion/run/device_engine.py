@@ -25,7 +25,7 @@ from ..emit.layout import Layout
 from ..emit.traces import Trace, trace_values
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
-from .functions import compiled, compiler
+from .functions import compiled, hash_of_sources
 from .launching import Launcher, Loaded
 from .tensor_inputs import TensorInputs
 
@@ -197,7 +197,7 @@ class DeviceEngine:
             return data, {name: [p.name for p in kernel.parameters]}
 
         target = objects.target() if on_cpu else [architecture]
-        source = "\0".join([self.recursion.key(), kind, str(complete), self.dtype, *target, compiler()])
+        source = "\0".join([self.recursion.key(), kind, str(complete), self.dtype, *target, hash_of_sources()])
         data, parameters = objects.kept(source, ".o" if on_cpu else ".ptx", module)
         return self.launcher.load(data, name, parameters[name])
 

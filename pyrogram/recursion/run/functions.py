@@ -16,11 +16,8 @@ from ..rules.recursions import Recursion
 
 
 @functools.cache
-def compiler(folder: Path = Path(__file__).parents[1]) -> str:
-    """A hash of the compiler itself.
-
-    :param folder: of the sources that are looked at.
-    """
+def hash_of_sources(folder: Path = Path(__file__).parents[1]) -> str:
+    """A hash of all Python files in a folder, by default of the compiler itself."""
     files = sorted(folder.rglob("*.py"))
     return hashlib.sha256(b"".join(f.read_bytes() for f in files)).hexdigest()
 
@@ -43,5 +40,5 @@ def compiled(
         return texts, {f.name: [p.name for p in f.parameters] for f in functions}
 
     checked = os.environ.get("PYROGRAM_BOUNDS") == "1"
-    source = "\n".join([recursion.key(), kind, dtype, str(lanes), str(checked), compiler()])
+    source = "\n".join([recursion.key(), kind, dtype, str(lanes), str(checked), hash_of_sources()])
     return objects.load(source, texts, vectors=lanes == 1)
