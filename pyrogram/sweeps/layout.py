@@ -50,6 +50,9 @@ class SentenceLayout(Layout):
     def _rows(self, table: str) -> Array:
         return Array(f"row.{table}", "int")
 
+    def is_alike(self, ref: Ref) -> bool:
+        return False
+
     def row(self, table: str) -> Expression:
         return Name(f"row.of.{table}", "int") if table in self.given else super().row(table)
 

@@ -130,6 +130,21 @@ def test_sentences_of_all_lengths_side_by_side(name: str, dtype: str) -> None:
         assert counts == {}
 
 
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("name", ["projective", "siblings", "fixed places"])
+def test_weights_beyond_the_end_of_a_sentence_are_not_read(name: str, number: float) -> None:
+    made, lengths = TREES[name](), [7, 3, 6, 1, 5, 7, 2, 7, 4, 1, 3]
+    given = sentences(made, lengths, "float64", 1.0)
+    expected = in_logs(made, given)
+    for table in given.weights.values():
+        for b, n in enumerate(lengths):
+            for axis in range(1, table.ndim):
+                np.moveaxis(table, axis, 1)[b, n + 1 :] = number
+    for dtype in TOLERANCE:
+        weights = {x: table.astype(dtype) for x, table in given.weights.items()}
+        compare(Program(made).log_counts(replace(given, weights=weights)), expected, TOLERANCE[dtype])
+
+
 @pytest.mark.parametrize("name", ["dmv of words", pytest.param("several roots", marks=pytest.mark.slow)])
 def test_long_sentences_are_done_alone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Log Z, counts and best derivations by logarithms; draws are those of blocks, of which each has its own stream."""

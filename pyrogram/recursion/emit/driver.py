@@ -22,7 +22,6 @@ from ..code.expressions import (
     log,
     power_of_two,
     select,
-    total_of,
     value,
     with_lane,
 )
@@ -37,9 +36,8 @@ from .logs import INF, LOG_Z, SENTENCES, blocks
 from .numbers import EXPONENTS, MANTISSAS, MARKED, SHARE, Numbers, PairNumbers, Range
 from .outside import Outside
 from .powers import ALIVE, MOST_EXPONENT
-from .regions import by_axes
 from .sums import Sums
-from .weights import EXPONENTS_OF_WORDS, GAUGE, MEMORY, NUMBERS, WeightCells
+from .weights import EXPONENTS_OF_WORDS, GAUGE, MEMORY, NUMBERS
 
 _WEIGHT = Extremes("weight")
 _NUMBER = Extremes("number")  # that all sentences share
@@ -180,17 +178,12 @@ class Blocks:
         code, n, elements = self.code, Name("n", "int"), self.elements
         with code.loop("x", 0, n + 1) as x:
             code.put(MEMORY, Name("ends", "int") + x, fill(0.0))
-        with code.when(Name("ragged", "int") > 0):
-            for w, region in elements.all_regions():
-                with elements.loops(region, n):
-                    code.put(MEMORY, elements.place(w, region), fill(nothing))
         with elements.each_lane() as x:
             end = Name("ends", "int") + Name("at.n", "int")
             code.put(NUMBERS, end * self.lanes + x, 1.0)
+        elements.find_sentences()
         for w, region in elements.all_regions():
-            with elements.in_lanes(region) as x:
-                place = elements.place(w, region) * self.lanes + x
-                code.put(NUMBERS, place, elements.layout.value(by_axes(region.ref)))
+            elements.feed(region, elements.place(w, region), elements.layout.value, nothing)
 
     def feed_reals(self) -> None:
         """Weights of a block, as numbers."""
@@ -293,21 +286,6 @@ class LogCounts(Blocks):
 
     def _drain(self) -> None:
         self.elements.drain(part=True)
-        for w in filter(self.elements.tables.is_counted, self.elements.tables.numbers):
-            self._drain_numbers(w)
-
-    def _drain_numbers(self, w: WeightCells) -> None:
-        """Add the counts of a table of numbers, of every lane to its sentence's or of all to those that they share."""
-        code, elements, sums = self.code, self.elements, self.elements.tables.sums
-        ref = elements.tables.plain(w)
-        count = elements.tables.weight(ref, posterior=True)
-        is_of_each = code.when(Name(f"out.{w.table}.b", "int") > 0)
-        with is_of_each, elements.each_lane() as x, sums.loops((), count.variables):
-            elements.add(ref, NUMBERS[count.index({}) * self.lanes + x], part=True)
-        with code.otherwise():
-            code.set("b", 0)
-            with sums.loops((), count.variables):
-                elements.add(ref, total_of(MEMORY[count.index({})]), part=True)
 
 
 _OWN: list[Array | Name] = [

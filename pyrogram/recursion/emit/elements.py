@@ -5,23 +5,38 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import ClassVar
 
-from ..code.expressions import Array, Expression, Name, value
+from ..code.expressions import (
+    Array,
+    Expression,
+    Name,
+    fill,
+    greatest,
+    lane,
+    least,
+    real,
+    select,
+    total_of,
+    value,
+    with_lane,
+)
 from ..code.statements import Code
-from ..rules.cells import Loop
-from ..rules.language import Ref, Variable
+from ..rules.bounds import Bounds
+from ..rules.language import Position, Ref, Variable
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
-from .grids import first_of, last_of
+from .grids import first_of, last_of, place
 from .layout import Layout
 from .powers import with_gauge
 from .regions import Region, by_axes, regions_of
 from .tables import Tables
-from .weights import GAUGE, NUMBERS, WeightCells
+from .weights import GAUGE, MEMORY, NUMBERS, WeightCells
+
+_LENGTHS = Name("lengths.of.lanes", "lanes")
 
 
 @dataclass
@@ -58,16 +73,69 @@ class Elements:
             self.layout.enter(code, x)
             yield x
 
+    def find_sentences(self) -> None:
+        """The sentence of each lane, and its length; lanes without one have the last one, without a share in it."""
+        code = self.code
+        code.set(_LENGTHS.name, fill(0.0))
+        for x in range(self.lanes):
+            at = Name("begin.of", "int") + least(x, Name("here", "int") - 1)
+            b = code.set(f"b.{x}", Array("order", "int")[at])
+            code.set(_LENGTHS.name, with_lane(_LENGTHS, x, real(Array("lengths", "int")[b])))
+
+    def feed(self, region: Region, cell: Expression, number: Callable[[Ref], Expression], nothing: float) -> None:
+        """Numbers of all elements of a region into cells.
+
+        :param cell: at the axes at hand.
+        :param number: of an element of the sentence ``b``.
+        :param nothing: of elements that a sentence does not have.
+        """
+        code, f, n = self.code, by_axes(region.ref), Name("n", "int")
+        if self.layout.is_alike(f):
+            ends = (
+                place(Position(x.name, -end.offset)) for x in region.loops for end in x.high if end.name in ("", "n")
+            )
+            with self.loops(region, n):
+                lanes: Expression = fill(nothing)
+                for x in self._one_by_one():
+                    lanes = code.let(with_lane(lanes, x, number(f)))
+                has_it = fill(real(functools.reduce(greatest, ends, value(1)))) <= _LENGTHS
+                code.put(MEMORY, cell, select(has_it, lanes, fill(nothing)))
+            return
+        with code.when(Name("ragged", "int") > 0), self.loops(region, n):
+            code.put(MEMORY, cell, fill(nothing))
+        with self.in_lanes(region) as x:
+            code.put(NUMBERS, cell * self.lanes + x, number(f))
+
     def drain(self, part: bool) -> None:
-        """Add the posteriors of all elements in lanes to the output.
+        """Add the posteriors of all elements to the output, also of numbers that all sentences share.
 
         :param part: whether the output has a table for each part of the sentences.
         """
-        for w, region in self.all_regions():
+        numbers = [(w, Region(self.tables.plain(w), Bounds([], []), ())) for w in self.tables.numbers]
+        for w, region in (*self.all_regions(), *numbers):
             if self.tables.is_counted(w):
-                with self.in_lanes(region) as x:
-                    posterior = NUMBERS[self.place(w, region, adjoint=True) * self.lanes + x]
-                    self.add(by_axes(region.ref), posterior, part)
+                self._drain(region, self.place(w, region, adjoint=True), part)
+
+    def _drain(self, region: Region, cell: Expression, part: bool) -> None:
+        code, f = self.code, by_axes(region.ref)
+        if not self.layout.is_alike(f):
+            with self.in_lanes(region) as x:
+                self.add(f, NUMBERS[cell * self.lanes + x], part)
+            return
+        with self.loops(region, Name("n", "int")):
+            posteriors = code.let(MEMORY[cell])
+            with code.when(Name(f"out.{f.table}.b", "int") > 0):
+                for x in self._one_by_one():
+                    self.add(f, lane(posteriors, x), part)
+            with code.otherwise():  # all sentences share it
+                code.set("b", 0)
+                self.add(f, total_of(posteriors), part)
+
+    def _one_by_one(self) -> Iterator[int]:
+        """All lanes, each with its sentence."""
+        for x in range(self.lanes):
+            self.code.set("b", Name(f"b.{x}", "int"))
+            yield x
 
     def add(self, f: Ref, number: Expression, part: bool) -> None:
         """Add a number to an element of the output.
@@ -88,19 +156,8 @@ class Elements:
 
     @contextmanager
     def in_lanes(self, region: Region) -> Iterator[Name]:
-        """Loops over the elements of a region, in one lane after the other.
-
-        Of three positions and more all but the last two are gone through once for all lanes, so that cells that these
-        write one after the other stay in the nearest cache.
-        """
-        outer, code = region.loops[:-2], self.code
-        with ExitStack() as stack:
-            for loop in outer:
-                code.set("at.n", Name("n", "int"))  # a lane has set it
-                stack.enter_context(code.loop(f"at.{loop.name}", 0, last_of(loop) + 1))
-            x = stack.enter_context(self.each_lane())
-            stack.enter_context(code.when(self._holds(outer)))
-            stack.enter_context(self.loops(replace(region, loops=region.loops[len(outer) :]), None))
+        """Loops over the elements of a region, in one lane after the other."""
+        with self.each_lane() as x, self.loops(region, None):
             yield x
 
     @contextmanager
@@ -115,9 +172,3 @@ class Elements:
                 if isinstance(x, Variable):
                     stack.enter_context(self.code.loop(f"sym.{x.name}", 0, self.layout.size(x.size)))
             yield
-
-    def _holds(self, loops: Iterable[Loop]) -> Expression:
-        """Whether the axes at hand are within loops."""
-        pairs = [(Name(f"at.{loop.name}", "int"), loop) for loop in loops]
-        tests = [test for x, loop in pairs for test in (x >= first_of(loop), x <= last_of(loop))]
-        return functools.reduce(lambda a, b: a & b, tests, value(True))

@@ -168,6 +168,10 @@ class Layout:
         """A weight."""
         return self.weight(ref)
 
+    def is_alike(self, ref: Ref) -> bool:
+        """Whether a weight at the same positions is at the same place of every sentence's table."""
+        return not any(isinstance(x, Word) for x in ref.symbols)
+
     def row(self, table: str) -> Expression:
         """Which row of a table the sentence ``b`` has."""
         return Name("b", "int")

@@ -17,7 +17,6 @@ from ..rules.language import Ref
 from .driver import LogCounts
 from .grids import Factor, Held
 from .numbers import MOST_ADJOINT, Number, Numbers
-from .regions import by_axes
 from .sums import Sums
 from .weights import MEMORY, NUMBERS
 
@@ -201,9 +200,7 @@ class Tangents(LogCounts):
     def feed_reals(self) -> None:
         super().feed_reals()
         for w, region in self.elements.all_regions():
-            with self.elements.in_lanes(region) as lane:
-                place = (self.elements.place(w, region) + TANGENTS * 2) * self.lanes + lane
-                self.code.put(NUMBERS, place, self._direction(by_axes(region.ref)))
+            self.elements.feed(region, self.elements.place(w, region) + TANGENTS * 2, self._direction, 0.0)
 
     def _direction(self, f: Ref) -> Expression:
         return self.elements.layout.weight(f, f"direction.{f.table}")
