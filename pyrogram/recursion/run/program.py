@@ -175,7 +175,7 @@ class Program:
 
         And whether a weight that all sentences share is NaN, which charts may pass over.
         """
-        shapes = inputs.shapes()
+        shapes = inputs.key = inputs.shapes()
         plan: Plan | None = self._own.__dict__.get("plan")
         if plan is None or plan.shapes != shapes:
             plan = self._plan(inputs, shapes)
@@ -188,8 +188,7 @@ class Program:
         if not _is_near_one(logs):
             engine = self._lanes(_dtype(inputs), given=inputs.constants)
             return engine, inputs.in_logarithms(), bool(np.isnan(logs).any())
-        with np.errstate(under="ignore", invalid="ignore"):
-            np.exp(logs, logs)
+        np.exp(logs, logs)
         others = {n: np.asarray(w, logs.dtype) for n, w in inputs.weights.items() if n not in plan.tables}
         rest = inputs.words, inputs.sizes, inputs.lists, inputs.constants, inputs.checked
         few = Inputs(inputs.lengths, {**plan.tables, **others}, *rest)

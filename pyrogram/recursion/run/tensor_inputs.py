@@ -44,7 +44,7 @@ class TensorInputs:
     batched: bool = True
     doubles: bool = False
 
-    @property
+    @functools.cached_property
     def dtype(self) -> torch.dtype:
         """Of all weights together, and of log Z."""
         return functools.reduce(torch.promote_types, {w.dtype for w in self.weights.values()})
