@@ -337,6 +337,8 @@ class Body:
                 return self._intrinsic(f"llvm.s{op}.i64", text, args)
             test = self._new(f"fcmp {'olt' if op == 'min' else 'ogt'} {text} {args[0]}, {args[1]}")
             return self._new(f"select {_of(text, 'i1')} {test}, {text} {args[0]}, {text} {args[1]}")
+        if op == "opaque":
+            return args[0] if self.m.lanes == 1 else self._new(f'call i64 asm "", "=r,0"(i64 {args[0]})')
         if op == "real":
             return self._new(f"sitofp i64 {args[0]} to double")
         if op in ("exp", "log"):

@@ -103,8 +103,8 @@ class Elements:
             return
         with code.when(Name("ragged", "int") > 0), self.loops(region, n):
             code.put(MEMORY, cell, fill(nothing))
-        with self.in_lanes(region) as x:
-            code.put(NUMBERS, cell * self.lanes + x, number(f))
+        with self.in_lanes(region) as here:
+            code.put(NUMBERS, cell * self.lanes + here, number(f))
 
     def drain(self, part: bool) -> None:
         """Add the posteriors of all elements to the output, also of numbers that all sentences share.
@@ -119,8 +119,8 @@ class Elements:
     def _drain(self, region: Region, cell: Expression, part: bool) -> None:
         code, f = self.code, by_axes(region.ref)
         if not self.layout.is_alike(f):
-            with self.in_lanes(region) as x:
-                self.add(f, NUMBERS[cell * self.lanes + x], part)
+            with self.in_lanes(region) as here:
+                self.add(f, NUMBERS[cell * self.lanes + here], part)
             return
         with self.loops(region, Name("n", "int")):
             posteriors = code.let(MEMORY[cell])

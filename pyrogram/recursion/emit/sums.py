@@ -27,7 +27,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..code.expressions import Expression, Name
+from ..code.expressions import Expression, Name, opaque
 from ..code.statements import Code
 from ..rules.cells import Loop
 from ..rules.language import Bound, Position, Size, Variable
@@ -107,11 +107,12 @@ class Sums:
     @contextmanager
     def loops(self, loops: Sequence[Loop], symbols: Sequence[Variable] = ()) -> Iterator[None]:
         """Loops over positions and then over symbols."""
+        all_loops = [self.code.loop(f"at.{loop.name}", first_of(loop), last_of(loop) + 1) for loop in loops]
+        all_loops += [self.code.loop(f"sym.{v.name}", 0, self.layout.size(v.size), self.step(v)) for v in symbols]
         with ExitStack() as stack:
-            for loop in loops:
-                stack.enter_context(self.code.loop(f"at.{loop.name}", first_of(loop), last_of(loop) + 1))
-            for v in symbols:
-                stack.enter_context(self.code.loop(f"sym.{v.name}", 0, self.layout.size(v.size), self.step(v)))
+            for loop in all_loops:
+                x = stack.enter_context(loop)
+                self.code.set(x.name, opaque(x))
             yield
 
     def step(self, v: Variable) -> int:
