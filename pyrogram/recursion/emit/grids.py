@@ -105,10 +105,12 @@ class Held:
     """A number in a variable.
 
     :param adjoint: whether it is an adjoint.
+    :param items: of how many items the greatest value is the product.
     """
 
     name: str
     adjoint: bool = False
+    items: int = 0
 
 
 Factor = Grid | Held
@@ -155,7 +157,7 @@ def _symbol(x: Symbol, steps: Mapping[str, int]) -> Expression:
 
 def meets_items(factors: Sequence[Factor]) -> bool:
     """Whether the greatest value of a product is that of several items."""
-    return sum(f.items for f in factors if isinstance(f, Grid)) > 1
+    return sum(f.items for f in factors) > 1
 
 
 def variables_of(factors: Sequence[Factor]) -> tuple[Variable, ...]:

@@ -12,7 +12,7 @@ from ..code.statements import Code
 from ..rules.cells import CellClass, Head, Loop, Term
 from ..rules.language import Ref, Variable
 from ..rules.lowering import items_here
-from .grids import Factor
+from .grids import Factor, Held
 from .instances import the_cell
 from .powers import Powers
 from .sums import Sums
@@ -69,13 +69,26 @@ class Pass:
     def values(self, cell: CellClass, term: Term) -> tuple[list[Factor], Sequence[Loop]]:
         """The factors of a term, and the positions that it is summed over.
 
-        An inner sum that is multiplied by others is one of the factors: it is formed, in its own cells.
+        An inner sum that is multiplied by others is one of the factors: it is formed.
         """
         if term.inner is None or not term.is_split:
             return self.factors(term.all_factors), term.loops
-        node = self.tables.node(cell, term)
-        self.sums.contract(node, self.factors(term.inner.factors), term.inner.loops, add=False)
-        return [*self.factors(term.factors), node], ()
+        inner = self.formed(cell, term, self.factors(term.inner.factors), term.inner.loops)
+        return [*self.factors(term.factors), inner], ()
+
+    def formed(
+        self, cell: CellClass, term: Term, factors: Sequence[Factor], loops: Sequence[Loop] = (), adjoint: bool = False
+    ) -> Factor:
+        """The inner sum of a term, or its adjoint: in its own cells if it has symbols, else in a variable."""
+        assert term.inner is not None
+        if term.inner.free:
+            node = self.tables.node(cell, term, adjoint)
+            self.sums.contract(node, factors, loops, add=False)
+            return node
+        name = "adjoint.of.sum" if adjoint else "inner.sum"
+        self.sums.numbers.set(name, self.sums.numbers.zero)
+        self.sums.add_up(name, factors, loops)
+        return Held(name, adjoint, 0 if adjoint else sum(f.is_item for f in term.inner.factors))
 
 
 class Inside(Pass):

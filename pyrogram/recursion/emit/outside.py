@@ -19,7 +19,7 @@ from .instances import the_cell
 from .regions import by_axes, regions_of
 from .weights import PITCH, weight_cells
 
-GOAL = Held("goal.adjoint", adjoint=True)
+GOAL, HERE = Held("adjoint.of.goal", adjoint=True), Held("adjoint.of.item", adjoint=True)
 
 
 class Outside(Pass):
@@ -60,16 +60,17 @@ class Outside(Pass):
     def _cell(self, cell: CellClass) -> None:
         bounded: set[str] = set()
         for head in reversed(cell.heads):
-            adjoint = self.tables.item(head.ref, adjoint=True)
-            if head.ref.table not in bounded:
+            grid = self.tables.item(head.ref, adjoint=True)
+            adjoint: Factor = grid if head.ref.symbols else self._held(grid)
+            if head.ref.symbols and head.ref.table not in bounded:
                 self._bound(self.tables.whole(head.ref, adjoint=True))
                 bounded.add(head.ref.table)
             with self.own_rows(cell, head, backwards=True) as (rows, terms):
                 if terms:
-                    self._bound(adjoint, rows)
+                    self._bound(grid, rows)
                 for term in terms:
                     with self.sums.where(term.guard):
-                        self._reverse(adjoint, term.factors, self.factors(term.factors), rows)
+                        self._reverse(grid, term.factors, self.factors(term.factors), rows)
             for term in reversed(head.terms):
                 if not self.reads_own_rows(cell, term):
                     with self.sums.where(term.guard):
@@ -80,6 +81,12 @@ class Outside(Pass):
         if self.in_range:
             self.sums.bound(adjoint, known)
 
+    def _held(self, adjoint: Grid) -> Held:
+        """The adjoint of an item without symbols in a variable, for it is complete."""
+        number = self.sums.value(adjoint, {})
+        self.sums.numbers.set(HERE.name, self.sums.numbers.bounded(number) if self.in_range else number)
+        return HERE
+
     # ------------------------------------------------------------------ adjoints of one term
 
     def _open(self, cell: CellClass, term: Term, adjoint: Factor) -> None:
@@ -88,10 +95,9 @@ class Outside(Pass):
         refs: Sequence[Ref] = term.all_factors
         if term.inner is not None and term.is_split:
             self._reverse(adjoint, term.factors, values)
-            of_sum = self.tables.node(cell, term, adjoint=True)
-            self.sums.contract(of_sum, [adjoint, *self.factors(term.factors)], add=False)
-            adjoint, refs, loops = of_sum, term.inner.factors, term.inner.loops
-        late = cell.kind == "point" and cell.width is None and not (loops or term.guard)
+            adjoint = self.formed(cell, term, [adjoint, *self.factors(term.factors)], adjoint=True)
+            refs, loops = term.inner.factors, term.inner.loops
+        late = cell.kind == "point" and cell.width is None and not (loops or term.guard or isinstance(adjoint, Held))
         with self.sums.loops(loops):
             self._reverse(adjoint, refs, self.factors(refs), late=late)
 

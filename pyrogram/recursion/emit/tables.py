@@ -60,7 +60,7 @@ class Tables:
         self.weights: list[WeightCells] = list(weights)
         self.numbers = [w for w in self.weights if self.is_number(w)]
         self.in_lanes = [w for w in self.weights if not self.is_number(w)]
-        inners = [(id(t), t.inner) for t in terms if t.inner is not None and t.is_split]
+        inners = [(id(t), t.inner) for t in terms if t.inner is not None and t.is_split and t.inner.free]
         self.nodes = {term: Node(x, inner) for x, (term, inner) in enumerate(inners)}
         kind = VectorSums if self.is_alone and not self.in_logs else Sums
         numbers = LogNumbers(self.code) if self.in_logs else Numbers(self.code)
