@@ -99,7 +99,7 @@ class Blocks:
         return base
 
     def _begin(self) -> None:
-        """Before the first block: numbers that all sentences share, in whole tiles."""
+        """Before the first block: numbers that all sentences share."""
         code, tables = self.code, self.elements.tables
         code.set("b", 0)
         for w in tables.numbers:
@@ -150,10 +150,10 @@ class Blocks:
         Outside(self.elements.tables, self.code, self.sums_of(numbers)).run()
 
     def sums_of(self, numbers: Numbers) -> Sums:
-        """Code of sums of such numbers: small tiles of those that take twice the registers."""
+        """Code of sums of such numbers."""
         if numbers is self.plain:
             return self.elements.tables.sums
-        return Sums(self.code, self.elements.layout, numbers, (4, 2))
+        return Sums(self.code, self.elements.layout, numbers)
 
     def outside_range(self) -> Expression:
         """The lanes with a number outside its range."""

@@ -16,7 +16,7 @@ from .numbers import Number
 from .weights import MEMORY, PITCH
 
 NO_STEPS: Mapping[str, int] = {}
-TILE = 4  # numbers of symbols are multiples of it, and the greatest number of rows and columns of sums
+TILE = 4  # sums of neighbouring symbols that are formed at once
 
 
 Key = tuple[str, tuple[tuple[str, int], ...]]

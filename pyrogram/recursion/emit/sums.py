@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Sums of products, several at once in registers: a tile of symbols.
+"""Sums of products, several at once in registers: those of neighbouring symbols.
 
 Before, for the states of a chain:
 
@@ -14,20 +14,18 @@ After, with four sums in registers, each a vector of W sentences:
             s0 += F[j - 1, y] * move[y, x];  s1 += F[j - 1, y] * move[y, x + 1];  ...
         S[x] = s0;  S[x + 1] = s1;  ...
 
-Numbers of symbols are rounded up to whole tiles. What lies beyond the last symbol is computed and never read, but for
-the rows of lists, which are gone through to the last one.
+Up to three symbols that are left over come one by one.
 """
 
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..code.expressions import Expression, Name, opaque
+from ..code.expressions import Expression, opaque
 from ..code.statements import Code
 from ..rules.cells import Loop
 from ..rules.language import Bound, Position, Size, Variable
@@ -55,13 +53,11 @@ class Sums:
 
     :param layout: the names of sizes.
     :param numbers: what cells are, and sums and products.
-    :param tile: rows and columns of sums that are formed at once.
     """
 
     code: Code
     layout: Layout
     numbers: Numbers
-    tile: tuple[int, int]
     extremes: ClassVar[Extremes] = ITEM
 
     def value(self, f: Factor, steps: Mapping[str, int]) -> Number:
@@ -95,14 +91,12 @@ class Sums:
 
     # ------------------------------------------------------------------ loops
 
-    def padded(self, size: Size, last: bool = False) -> Expression:
-        """A number of symbols, in whole tiles.
+    def extent(self, size: Size, last: bool) -> Expression:
+        """How many cells a number of symbols takes.
 
         :param last: whether they are the last index of cells.
         """
-        if isinstance(size, int):
-            return self.layout.size(-(-size // TILE) * TILE)
-        return Name(f"padded.{size}", "int")
+        return self.layout.size(size)
 
     @contextmanager
     def loops(self, loops: Sequence[Loop], symbols: Sequence[Variable] = ()) -> Iterator[None]:
@@ -119,9 +113,9 @@ class Sums:
         """How many symbols are next to each other in a number: one."""
         return 1
 
-    def tiled(self, free: Sequence[Variable]) -> list[Variable]:
-        """The symbols, of those that sums are formed for, that are done several at once."""
-        return list(free[-2:])
+    def tiled(self, free: Sequence[Variable]) -> Variable | None:
+        """The symbol, of those that sums are formed for, of which several are done at once."""
+        return free[-1] if free else None
 
     def closed(self, out: Grid, total: Number) -> tuple[Sums, Number]:
         """A sum that is done, for a result, and the sums that it is a number of."""
@@ -135,36 +129,23 @@ class Sums:
                 stack.enter_context(self.code.when(place(Position(b.x)) <= place(Position(b.y, b.most))))
             yield
 
-    def _tiles(
-        self,
-        free: Sequence[Variable],
-        tiled: Sequence[Variable],
-        rows: set[Variable],
-        body: Callable[[list[Steps]], None],
-    ) -> None:
-        """Loops over symbols, some of them in tiles; the body is told the steps of all that are done at once."""
+    def _tiles(self, free: Sequence[Variable], tiled: Variable | None, body: Callable[[list[Steps]], None]) -> None:
+        """Loops over symbols, one of them several at once; the body is told their steps."""
 
-        def go(x: int, counts: dict[str, range]) -> None:
+        def go(x: int, tile: list[Steps]) -> None:
             if x == len(free):
-                steps = itertools.product(*counts.values())
-                body([dict(zip(counts, s, strict=True)) for s in steps])
+                body(tile)
                 return
-            v, name = free[x], f"sym.{free[x].name}"
-            size, step = self.layout.size(v.size), self.step(v)
-            if v not in tiled:
-                with self.code.loop(name, 0, size, step):
-                    go(x + 1, counts)
-                return
-            to_the_last = v in rows or step > 1
-            whole = self.code.let(size // (TILE * step) * (TILE * step)) if to_the_last else self.padded(v.size)
-            at_once = TILE if len(tiled) == 1 else self.tile[tiled.index(v)]
-            with self.code.loop(name, 0, whole, at_once * step):
-                go(x + 1, counts | {name: range(0, at_once * step, step)})
-            if to_the_last:
-                with self.code.loop(name, whole, size, step):
-                    go(x + 1, counts)
+            name, size, step = f"sym.{free[x].name}", self.layout.size(free[x].size), self.step(free[x])
+            whole: Expression | int = 0
+            if free[x] == tiled:
+                whole = self.code.let(size // (TILE * step) * (TILE * step))
+                with self.code.loop(name, 0, whole, TILE * step):
+                    go(x + 1, [{name: y * step} for y in range(TILE)])
+            with self.code.loop(name, whole, size, step):
+                go(x + 1, tile)
 
-        go(0, {})
+        go(0, [{}])
 
     # ------------------------------------------------------------------ sums
 
@@ -192,8 +173,7 @@ class Sums:
             return
         free = [x for x in out.variables if x not in known]
         summed = [x for x in variables_of(factors) if x not in (*free, *known)]
-        rows = set().union(*(f.rows for f in [out, *factors] if isinstance(f, Grid)))
-        tiled = [] if out.rows or known else self.tiled([x for x in free if x in variables_of(factors)])
+        tiled = None if out.rows or known else self.tiled([x for x in free if x in variables_of(factors)])
 
         def body(tile: list[Steps]) -> None:
             numbers = self.numbers
@@ -212,7 +192,7 @@ class Sums:
                 sums, total = self.closed(here, numbers.get(name))
                 sums.put(here, steps, sums.numbers.plus(sums.total(here, steps), total) if add else total)
 
-        self._tiles(free, tiled, rows, body)
+        self._tiles(free, tiled, body)
 
     def add_up(self, name: str, factors: Sequence[Factor], loops: Sequence[Loop] = ()) -> None:
         """Add the products for all positions and symbols to a variable."""

@@ -15,11 +15,10 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from ..code.expressions import Array, Expression, Name, value
-from ..code.objects import processor
 from ..code.statements import Code
 from ..rules.cells import CellClass, Cells, Inner, Term
 from ..rules.language import Constant, Entry, Position, Ref, Size, Symbol, Variable
-from .grids import TILE, Grid
+from .grids import Grid
 from .layout import Layout
 from .numbers import LogNumbers, Numbers
 from .sums import Sums
@@ -64,7 +63,7 @@ class Tables:
         self.nodes = {term: Node(x, inner) for x, (term, inner) in enumerate(inners)}
         kind = VectorSums if self.is_alone and not self.in_logs else Sums
         numbers = LogNumbers(self.code) if self.in_logs else Numbers(self.code)
-        self.sums = kind(self.code, self.layout, numbers, self.tile())
+        self.sums = kind(self.code, self.layout, numbers)
         self.num_positions = {name: self._num_positions(name) for name in self.cells.sizes}
         """Of an item's cells: 1 of spans of one width, whose ends say where they begin."""
 
@@ -94,8 +93,6 @@ class Tables:
 
     def place(self, code: Code) -> Expression:
         """Set a variable for the beginning of each table; returns the number of cells of all."""
-        for size in self.layout.sizes:
-            code.set(f"padded.{size}", (Name(f"size.{size}", "int") + (TILE - 1)) // TILE * TILE)
         total: Expression = value(0)
         for prefix, (name, sizes) in itertools.product(("item", "adjoint"), self.cells.sizes.items()):
             code.set(f"{prefix}.{name}", total)
@@ -135,15 +132,6 @@ class Tables:
         """Whether a sentence is done alone, so that vectors are made of symbols."""
         return self.lanes == 1
 
-    def tile(self) -> tuple[int, int]:
-        """Rows and columns of sums that are formed at once.
-
-        All of their vectors of 64 bytes, and a row and a column of what is multiplied, should stay in registers: of 32
-        with AVX-512; of 16 of half the size with AVX, which can read one factor from memory while it multiplies.
-        """
-        features = processor()[1].split(",")
-        return (4, 4) if "+avx512f" in features else (4, 2) if "+avx" in features else (2, 2)
-
     def block(self, sizes: Sequence[Size]) -> Expression:
         """The number of cells for all symbols of some axes."""
         return self._cells(sizes, 0)
@@ -151,7 +139,7 @@ class Tables:
     def _cells(self, sizes: Sequence[Size], positions: int) -> Expression:
         count: Expression = value(1)
         for x, size in enumerate(sizes, 1):
-            count = count * self.sums.padded(size, last=x == len(sizes))
+            count = count * self.sums.extent(size, last=x == len(sizes))
         for _ in range(positions):
             count = count * PITCH
         return count

@@ -179,7 +179,7 @@ class Tangents(LogCounts):
 
     def sums_of(self, numbers: Numbers) -> Sums:
         sums = super().sums_of(numbers)
-        return DualSums(sums.code, sums.layout, numbers, sums.tile, self.lanes)
+        return DualSums(sums.code, sums.layout, numbers, self.lanes)
 
     def _begin(self) -> None:
         super()._begin()

@@ -27,13 +27,12 @@ from torch import Tensor
 from ..code.expressions import Array, Expression, Name, equal, fill, lane, negated, select
 from ..code.kernels import THREAD, THREADS, Kernel
 from ..code.statements import Code, Function, Set
-from ..rules.language import Ref, Size
+from ..rules.language import Ref
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
 from .descents import BestDerivation, IndependentDraws
 from .driver import Blocks, LogCounts
 from .elements import Elements
-from .grids import TILE
 from .layout import Layout
 from .logarithms import log_of_lanes
 from .logs import LOG_Z
@@ -55,9 +54,6 @@ class ThreadTables(Tables):
     def is_alone(self) -> bool:
         """It is not: vectors are the threads of a warp."""
         return False
-
-    def tile(self) -> tuple[int, int]:
-        return 4, 4
 
     def place_numbers(self, code: Code, end: Expression) -> Expression:
         """Numbers are elsewhere."""
@@ -168,25 +164,14 @@ def kernel(name: str, recursion: Recursion, dtype: str, shared: bool) -> Kernel:
     return Kernel(Function(f.name, [*f.parameters, *more], f.body), memory)
 
 
-def numbers_of(recursion: Recursion, weights: Mapping[str, Tensor], sizes: Mapping[str, int], raised: bool) -> Tensor:
-    """Log weights that all sentences share, ``(1, *axes)``, as kernels find them: tables one after the other, padded
-    with zeros to whole tiles.
+def numbers_of(recursion: Recursion, weights: Mapping[str, Tensor], raised: bool) -> Tensor:
+    """Log weights that all sentences share, ``(1, *axes)``, as kernels find them: tables one after the other.
 
     :param raised: whether they are exponentiated.
     """
-    cells = lower(recursion, widen=True)
-    layout = ThreadTables(cells, Layout(lower(recursion)), 1, shared=True)
-    arrays = []
-
-    def whole(s: Size) -> int:
-        return -(-(s if isinstance(s, int) else sizes[s]) // TILE) * TILE
-
-    for w in layout.numbers:
-        table = weights[w.table][0]
-        chosen = table[tuple(slice(None) if x == "all" else x for x in w.indices)]
-        padding = [x for size, s in zip(chosen.shape, layout.sizes(w), strict=True) for x in (whole(s) - size, 0)][::-1]
-        arrays.append(torch.nn.functional.pad(chosen.exp() if raised else chosen, padding).flatten())
-    return torch.cat(arrays)
+    layout = ThreadTables(lower(recursion, widen=True), Layout(lower(recursion)), 1, shared=True)
+    chosen = [weights[w.table][0][tuple(slice(None) if x == "all" else x for x in w.indices)] for w in layout.numbers]
+    return torch.cat([(table.exp() if raised else table).flatten() for table in chosen])
 
 
 def log() -> Function:

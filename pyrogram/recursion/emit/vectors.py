@@ -81,9 +81,8 @@ class SumsOfVectors(Sums):
             return VECTORS[f.index(steps)]
         return vector_of(self.plain.value(f, steps))
 
-    def tiled(self, free: Sequence[Variable]) -> list[Variable]:
-        others = [x for x in free if x != self.symbol]
-        return others[-1:] or list(free)
+    def tiled(self, free: Sequence[Variable]) -> Variable | None:
+        return super().tiled([x for x in free if x != self.symbol] or free)
 
     def closed(self, out: Grid, total: Expression) -> tuple[Sums, Expression]:
         if self.symbol in out.variables:
@@ -100,9 +99,9 @@ class SumsOfVectors(Sums):
 class VectorSums(Sums):
     """Code of sums of products, of real numbers; cells are numbers."""
 
-    def padded(self, size: Size, last: bool = False) -> Expression:
+    def extent(self, size: Size, last: bool) -> Expression:
         if not last or not _is_wide(size):
-            return super().padded(size)
+            return super().extent(size, last)
         return (self.layout.size(size) + (VECTOR - 1)) // VECTOR * VECTOR
 
     def suited(self, *factors: Factor, out: Grid | None = None) -> Sums:
@@ -112,7 +111,7 @@ class VectorSums(Sums):
         if not symbols:
             return self
         symbol = next((v for v in symbols if out is not None and v in out.variables), symbols[0])
-        return SumsOfVectors(self.code, self.layout, VectorNumbers(self.code), self.tile, symbol, self)
+        return SumsOfVectors(self.code, self.layout, VectorNumbers(self.code), symbol, self)
 
     def add_up(self, name: str, factors: Sequence[Factor], loops: Sequence[Loop] = ()) -> None:
         sums = self.suited(*factors)

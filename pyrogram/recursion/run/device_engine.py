@@ -132,7 +132,7 @@ class DeviceEngine:
             rows = table[0] if shared else table.movedim(0, -1).index_select(-1, order)
             values |= _strided(f"weight.{w.name}", rows, w.num_axes, shared)
         if self.shared:
-            values["numbers"] = threads.numbers_of(self.recursion, weights, inputs.sizes, raised)
+            values["numbers"] = threads.numbers_of(self.recursion, weights, raised)
         return order, values
 
     def _pitch(self, inputs: TensorInputs) -> int:
