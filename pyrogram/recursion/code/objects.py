@@ -267,13 +267,6 @@ def _machine(opt: int = 2) -> Any:
     return target.create_target_machine(cpu=cpu, features=features, opt=opt, jit=True)
 
 
-def assembly_of(text: str) -> str:
-    """The assembly language of the processor at hand."""
-    machine = _machine()
-    assembly: str = machine.emit_assembly(_binding().parse_assembly(text))
-    return assembly
-
-
 def object_of(text: str, vectors: bool = False) -> bytes:
     """Machine code of a module in LLVM's assembly language, for the processor at hand.
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Weights as they are given into lanes, and posteriors out of them.
 
-A weight that no word is an index of, ``arc[i, j]``, is at one place of every sentence's table: it goes into all lanes of
-its cell at once. Others, ``attach[w[i], 1, w[j]]``, are looked up for one sentence after the other.
+A weight that no word is an index of, ``arc[i, j]``, is at one place of every sentence's table: it goes into all lanes
+of its cell at once. Others, ``attach[w[i], 1, w[j]]``, are looked up for one sentence after the other.
 """
 
 from __future__ import annotations

@@ -12,7 +12,6 @@ import numpy as np
 
 Numbers = Any  # a numpy array
 
-_NONE: Mapping[str, int] = {}
 PARTS = 8  # in which sums over sentences are formed, whatever the number of threads
 
 
@@ -36,9 +35,8 @@ class Inputs:
     lists: Mapping[str, Numbers]
     constants: frozenset[str] = frozenset()
     checked: bool = False
-    #: Of inputs that are made of others: what stands for their :meth:`shapes`, and addresses of tables that stay.
+    #: Of inputs that are made of others: what stands for their :meth:`shapes`.
     key: object = field(default=None, init=False, repr=False)
-    addresses: Mapping[str, int] = field(default_factory=lambda: _NONE, init=False, repr=False)
 
     def with_constants(self, constants: Mapping[str, Numbers]) -> Inputs:
         """The same with tables of numbers that are not counted, shape ``(B, *axes)``, positions first."""
@@ -88,7 +86,7 @@ class Inputs:
         for name, words in self.words.items():
             arrays[f"words.{name}"], arrays[f"words.{name}.b"] = np.asarray(words, np.int64, order="C"), words.shape[1]
         for name, table in self.weights.items():
-            arrays[f"weight.{name}"] = self.addresses.get(name, table)
+            arrays[f"weight.{name}"] = table
         return arrays
 
 

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from ..code.objects import slot
 from ..emit.inputs import Inputs
 from ..emit.layout import Layout
 from ..emit.traces import Trace
@@ -40,14 +39,12 @@ class Plan:
     :param engine: the one for weights that are near one, or for all if none are exponentiated.
     :param numbers: those that are, one after the other.
     :param tables: each of them in its shape.
-    :param addresses: of these.
     """
 
     shapes: object
     engine: LanesEngine
     numbers: Numbers
     tables: Mapping[str, Numbers]
-    addresses: Mapping[str, int]
 
 
 class Program:
@@ -192,7 +189,7 @@ class Program:
         others = {n: np.asarray(w, logs.dtype) for n, w in inputs.weights.items() if n not in plan.tables}
         rest = inputs.words, inputs.sizes, inputs.lists, inputs.constants, inputs.checked
         few = Inputs(inputs.lengths, {**plan.tables, **others}, *rest)
-        few.key, few.addresses = plan.shapes, plan.addresses
+        few.key = plan.shapes
         return plan.engine, few, False
 
     def _plan(self, inputs: Inputs, shapes: object) -> Plan:
@@ -205,7 +202,7 @@ class Program:
         for name in raised:
             end = start + weights[name].size
             tables[name], start = numbers[start:end].reshape(weights[name].shape), end
-        return Plan(shapes, engine, numbers, tables, {name: slot(table) for name, table in tables.items()})
+        return Plan(shapes, engine, numbers, tables)
 
 
 def _is_near_one(logs: Numbers) -> bool:
