@@ -48,7 +48,7 @@ FIRST = [
     ("lists of rules", "draw"),
 ]
 LONG = ("second-order chains", "dense grammar", "dense grammar for sums")  # take more than half of the registers
-SPILT_BY_COMPLETE = 12  # bytes
+SPILT_BY_COMPLETE = 16  # bytes
 CASES = [
     pytest.param(name, what, dtype, marks=[] if (name, what) in FIRST and dtype == "float64" else pytest.mark.slow)
     for name in PROGRAMS

@@ -6,10 +6,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ..code.expressions import Array, Expression, Name, fill, greatest, least, value, within
-from ..code.statements import Code
 from ..rules.cells import Loop
 from ..rules.language import Constant, Entry, Place, Position, Symbol, Variable
 from .numbers import Number
@@ -35,7 +34,6 @@ class Grid:
     :param adjoint: whether they are adjoints.
     :param items: of how many items the greatest value is the product; 0 for a weight or an adjoint.
     :param of: of adjoints of items, the first cell of the table of these.
-    :param is_here: whether ``start`` is the cell at hand.
     """
 
     start: Expression
@@ -47,7 +45,6 @@ class Grid:
     adjoint: bool = False
     items: int = 0
     of: Expression | None = None
-    is_here: bool = False
 
     @property
     def variables(self) -> tuple[Variable, ...]:
@@ -69,19 +66,7 @@ class Grid:
         """The number of a cell, some steps from the indices at hand."""
         return self._index(self.start, steps)
 
-    def here(self, code: Code) -> Grid:
-        """The same cells: the number of the one at hand is found once, and others are some steps from it."""
-        if self.rows:  # lists say which cells are next
-            return self
-        of = None if self.of is None else code.let(self.index_of({}))
-        return replace(self, start=code.let(self.index({})), of=of, is_here=True)
-
     def _index(self, index: Expression, steps: Mapping[str, int]) -> Expression:
-        if self.is_here:
-            for x, stride in zip(self.symbols, self.strides, strict=True):
-                if step := _steps_of(x, steps):
-                    index = index + stride * step
-            return index
         if self.positions:
             first, *others = (within(place(p, steps), 0, PITCH) for p in self.positions)
             index = index + functools.reduce(lambda total, x: total * PITCH + x, others, first) * self.block

@@ -187,10 +187,9 @@ class Sums:
             else:
                 for name, term in zip(names, self.products(tile, factors), strict=True):
                     numbers.set(name, term)
-            here = out.here(self.code)
             for name, steps in zip(names, tile, strict=True):
-                sums, total = self.closed(here, numbers.get(name))
-                sums.put(here, steps, sums.numbers.plus(sums.total(here, steps), total) if add else total)
+                sums, total = self.closed(out, numbers.get(name))
+                sums.put(out, steps, sums.numbers.plus(sums.total(out, steps), total) if add else total)
 
         self._tiles(free, tiled, body)
 
@@ -212,7 +211,6 @@ class Sums:
             return sum(f"sym.{x.name}" in tiled for x in f.variables) if isinstance(f, Grid) else 0
 
         numbers, large, known = self.numbers, meets_items(factors), Known()
-        factors = [f.here(self.code) if isinstance(f, Grid) else f for f in factors]
         ordered = sorted(factors, key=lambda f: (large and f.adjoint, varies(f)))
         products: list[Number] = []
         for x, steps in enumerate(tile):
