@@ -144,7 +144,7 @@ class DMV(Grammar):
         program = self.program(evidence=bool(evidence))
         is_shared = {log_weights[name].dim() - len(block.shape) for name, block in self._blocks.items()} == {0}
         if is_shared and program.fits(inputs := self._inputs(log_weights, words, evidence)):
-            log_z = program.of_fitting(inputs)
+            log_z = program.of_fitting(inputs).to(log_weights["root"].dtype)
             log_z = log_z if words.dim() == 2 else log_z.reshape(words.shape[:-1])
             # Compiled code looks for NaN.
             return log_z if words.is_cpu else self._keep_nan(log_z, log_weights)
