@@ -14,6 +14,7 @@ import pytest
 import torch
 from enumeration import Trace, listed, random_sentences
 from pages import Page
+from random_recursions import LISTS, SIZES, made_of
 from test_scalar import check_log_counts
 
 from pyrogram.recursion import recursion
@@ -499,6 +500,29 @@ def test_a_corner_of_the_language(page: Callable[[Any], None]) -> None:
         np.testing.assert_allclose(scores[: len(best), b], best, atol=1e-12)
         if one.uses:
             assert {trace.uses(row) for row in draws[:, b]} <= one.probabilities().keys()
+
+
+def test_sums_end_at_a_constant_in_sentences_of_several_lengths() -> None:
+    """However short the last sentence of a block is, where the last weights that go into lanes are those of words."""
+    rules = (
+        "P[j] += P[k] * B[k + 1, j] * b[1, w[1]]",
+        "B[i, j] += c[i, 0] * (i <= j) * (j <= i)",
+        "Z[()] += B[1, p.n]",
+        "P[1] += one[1] * c[1, 1]",
+        "B[i, j] += A[i, k] * B[k + 1, j] * one[i]",
+        "A[i, j] += B[i, k] * B[k, j] * one[1] * (k <= 2)",
+    )
+    made = made_of(rules, 1)
+    page = Page("early splits", lambda: made, SIZES, LISTS)
+    given = random_sentences(page, made, [3, 1], np.random.default_rng(0), shared=False)
+    program, slow = Program(made), ScalarEngine(made)
+    np.testing.assert_allclose(program.best(given, 1, {}, 1)[0], slow.best(given, 1, {}, 1)[0], rtol=1e-12)
+    log_z, counts = slow.log_counts(given)
+    found = program.log_counts(given)
+    np.testing.assert_allclose(found[0], log_z, rtol=1e-12)
+    ones = {name: np.ones_like(table) for name, table in counts.items()}
+    of_all = sum(table.reshape(2, -1).sum(1) for table in counts.values())
+    np.testing.assert_allclose(program.tangents(given, ones)[0], of_all, rtol=1e-12)
 
 
 def test_a_way_down_through_all_cells() -> None:

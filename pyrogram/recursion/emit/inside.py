@@ -97,6 +97,7 @@ class Inside(Pass):
     def run(self) -> None:
         """Fill the chart and Z."""
         code, powers = self.code, Powers(self.tables, self.code)
+        code.set("at.n", N)  # a lane may have set it
         if self.in_range:
             self.sums.open_range()
         powers.begin(self.sums.numbers)
