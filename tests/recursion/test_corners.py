@@ -18,6 +18,7 @@ from random_recursions import LISTS, SIZES, made_of
 from test_scalar import check_log_counts
 
 from pyrogram.recursion import recursion
+from pyrogram.recursion.rules.lowering import lower
 from pyrogram.recursion.run.program import Program
 from pyrogram.recursion.run.scalar_engine import ScalarEngine
 from pyrogram.recursion.torch.engine import TorchEngine
@@ -523,6 +524,17 @@ def test_sums_end_at_a_constant_in_sentences_of_several_lengths() -> None:
     ones = {name: np.ones_like(table) for name, table in counts.items()}
     of_all = sum(table.reshape(2, -1).sum(1) for table in counts.values())
     np.testing.assert_allclose(program.tangents(given, ones)[0], of_all, rtol=1e-12)
+
+
+def test_what_an_empty_sum_is_multiplied_by_is_not_read() -> None:
+    """Of c[i + 1, 0] there is none where i is the last position."""
+    rules = (
+        "B[i, j] += c[i, 0] * (i <= j)",
+        "B[i - 1, j] += B[i, k] * B[k, j] * c[i, 0] * (i < k)",
+        "Z[()] += B[0, p.n]",
+    )
+    (guard,) = (t.guard for _, _, t in lower(made_of(rules, 0), widen=True).terms if t.loops)
+    assert [str(bound) for bound in guard] == ["i + 1 < j"]
 
 
 def test_a_way_down_through_all_cells() -> None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from .bounds import Bounds
 from .cells import _KINDS, CellClass, Cells, Head, I, Inner, J, Kind, Loop, Term, names_in, renamed, symbols_in
-from .domains import ZERO, Domain, N, check_arity, derive, rule_bounds, specialized
+from .domains import ZERO, Domain, N, bounds_of, check_arity, derive, rule_bounds, specialized
 from .language import Bound, Entry, InvalidRecursion, Position, Ref, Rule, Symbol, between
 from .recursions import Recursion
 
@@ -101,7 +101,7 @@ def _classes(kind: Kind, rules: list[Rule], first: int, domains: dict[str, Domai
             narrowed = replace(rule, bounds=rule.bounds + cell.widths)
             bounds = rule_bounds(narrowed, first, domains)
             if bounds is not None:
-                _place(cell, narrowed, bounds, cell.limits(first))
+                _place(cell, narrowed, bounds, cell.limits(first), first)
         _fill_gaps(cell, rules, domains)
     return [cell for cell in classes if cell.heads]
 
@@ -113,7 +113,7 @@ def _fill_gaps(cell: CellClass, rules: Sequence[Rule], domains: Mapping[str, Dom
             cell.heads.append(Head(head))
 
 
-def _place(cell: CellClass, rule: Rule, bounds: Bounds, here: Sequence[Bound]) -> None:
+def _place(cell: CellClass, rule: Rule, bounds: Bounds, here: Sequence[Bound], first: int) -> None:
     """Make the rule a term of its head: ranges of its sums, and what stands inside of them."""
     _check_order(cell, rule, bounds)
     known = [x.name for x in cell.positions] + ["n", ""]
@@ -140,7 +140,10 @@ def _place(cell: CellClass, rule: Rule, bounds: Bounds, here: Sequence[Bound]) -
         inner = Inner(tuple(loops), only_inside, tuple(inside), free)
     else:
         outside = list(rule.factors)
-    guard = _guard(cell, bounds, here, loops)
+    anywhere = Bounds([x.name for x in cell.positions], here)
+    of_outside = [b for f in outside for b in bounds_of(f, first)]
+    is_read = all(anywhere.most(Position(b.x), Position(b.y)) <= b.most for b in of_outside)  # though the sum be empty
+    guard = _guard(cell, bounds, here, loops if is_read else [])
     term = Term(tuple(outside), inner, tuple(x for x in symbols if x not in only_inside), rule, guard)
     head = next((h for h in cell.heads if h.ref == rule.head), None)
     if head is None:
