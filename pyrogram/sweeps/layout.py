@@ -50,7 +50,7 @@ class SentenceLayout(Layout):
     def _rows(self, table: str) -> Array:
         return Array(f"row.{table}", "int")
 
-    def is_alike(self, ref: Ref) -> bool:
+    def has_one_place(self, ref: Ref) -> bool:
         return False
 
     def row(self, table: str) -> Expression:

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from corners import CORNERS
 from enumeration import Trace, listed, random_sentences, summed
 from pages import Page
 from random_recursions import LISTS, SIZES, random_recursions
-from test_corners import CORNERS
 
 from pyrogram.recursion import InvalidRecursion, Recursion, recursion
 from pyrogram.recursion.emit.inputs import Inputs

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from corners import CORNERS
 from enumeration import Listed, expected_counts, listed, random_sentences, summed
 from pages import PAGES, Page, dmv, hmm, pcfg, projective
 from random_recursions import random_recursions
-from test_corners import CORNERS
 from torch import Tensor
 
 from pyrogram.recursion import InvalidRecursion, Recursion, recursion

@@ -94,13 +94,13 @@ class Elements:
         :param nothing: of elements that a sentence does not have.
         """
         code, f, n = self.code, by_axes(region.ref), Name("n", "int")
-        if self.layout.is_alike(f):
+        if self.layout.has_one_place(f):
             ends = (
                 place(Position(x.name, -end.offset)) for x in region.loops for end in x.high if end.name in ("", "n")
             )
             with self.loops(region, n):
                 lanes: Expression = fill(nothing)
-                for x in self._one_by_one():
+                for x in self._unrolled_lanes():
                     lanes = code.let(with_lane(lanes, x, number(f)))
                 has_it = fill(real(functools.reduce(greatest, ends, value(1)))) <= _LENGTHS
                 code.put(MEMORY, cell, select(has_it, lanes, fill(nothing)))
@@ -122,21 +122,21 @@ class Elements:
 
     def _drain(self, region: Region, cell: Expression, part: bool) -> None:
         code, f = self.code, by_axes(region.ref)
-        if not self.layout.is_alike(f):
+        if not self.layout.has_one_place(f):
             with self.in_lanes(region) as here:
                 self.add(f, NUMBERS[cell * self.lanes + here], part)
             return
         with self.loops(region, Name("n", "int")):
             posteriors = code.let(MEMORY[cell])
             with code.when(Name(f"out.{f.table}.b", "int") > 0):
-                for x in self._one_by_one():
+                for x in self._unrolled_lanes():
                     self.add(f, lane(posteriors, x), part)
             with code.otherwise():  # all sentences share it
                 code.set("b", 0)
                 self.add(f, total_of(posteriors), part)
 
-    def _one_by_one(self) -> Iterator[int]:
-        """All lanes, each with its sentence."""
+    def _unrolled_lanes(self) -> Iterator[int]:
+        """All lanes, each with its sentence, in code for each of them."""
         for x in range(self.lanes):
             self.code.set("b", Name(f"b.{x}", "int"))
             yield x

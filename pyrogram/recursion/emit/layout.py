@@ -168,7 +168,7 @@ class Layout:
         """A weight."""
         return self.weight(ref)
 
-    def is_alike(self, ref: Ref) -> bool:
+    def has_one_place(self, ref: Ref) -> bool:
         """Whether a weight at the same positions is at the same place of every sentence's table."""
         return not any(isinstance(x, Word) for x in ref.symbols)
 

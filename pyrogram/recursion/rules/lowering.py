@@ -141,9 +141,10 @@ def _place(cell: CellClass, rule: Rule, bounds: Bounds, here: Sequence[Bound], f
     else:
         outside = list(rule.factors)
     anywhere = Bounds([x.name for x in cell.positions], here)
-    of_outside = [b for f in outside for b in bounds_of(f, first)]
-    is_read = all(anywhere.most(Position(b.x), Position(b.y)) <= b.most for b in of_outside)  # though the sum be empty
-    guard = _guard(cell, bounds, here, loops if is_read else [])
+    needed = [b for f in outside for b in bounds_of(f, first)]
+    # What stands outside of a sum is read where the sum is empty, too.
+    exists_anywhere = all(anywhere.most(Position(b.x), Position(b.y)) <= b.most for b in needed)
+    guard = _guard(cell, bounds, here, loops if exists_anywhere else [])
     term = Term(tuple(outside), inner, tuple(x for x in symbols if x not in only_inside), rule, guard)
     head = next((h for h in cell.heads if h.ref == rule.head), None)
     if head is None:

@@ -172,7 +172,7 @@ class Program:
 
         And whether a weight that all sentences share is NaN, which charts may pass over.
         """
-        shapes = inputs.key = inputs.shapes()
+        shapes = inputs.shapes()
         plan: Plan | None = self._own.__dict__.get("plan")
         if plan is None or plan.shapes != shapes:
             plan = self._plan(inputs, shapes)
