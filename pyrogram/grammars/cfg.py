@@ -349,11 +349,11 @@ class CFG(Grammar):
         return sweeps(self, words, self._plan)
 
     def _plan(self, sentences: Sentences) -> Plan | None:
-        """What sweeps are compiled for; None, if no code is for the rules, or if there are too many places of words."""
+        """What sweeps are compiled for; None, if there are too many places of words."""
         batch = Batch(self.table, self._given(sentences.words, evidence=sentences.factors))
         program = batch.program.program
         count = sum(int(np.prod(places.shape)) for places in batch.places.values())
-        if not program.in_many or count > _MOST_PLACES:
+        if count > _MOST_PLACES:
             return None
         has_spans = bool(sentences.factors) and batch.form.has_x
         return Plan(

@@ -81,7 +81,7 @@ class LowRankPCFG(TopDownGrammar):
         blocks = {name: Block(torch.Size(shape)) for name, shape in shapes.items()}
         super().__init__(blocks, page, num_words, lists=lists)
         self.num_nonterminals, self.num_preterminals = S - P, P
-        self._sums = RankSpaceSums(self.recursion, self._sums.fitted, {}, self._rank_space)
+        self._sums = RankSpaceSums(self.recursion, self._sums.fitted, self._rank_space)
 
     @staticmethod
     @abstractmethod

@@ -23,11 +23,10 @@ from pyrogram.operators import constant
 from pyrogram.printable import plural
 from pyrogram.recursion.rules.lowering import lower
 from pyrogram.recursion.rules.recursions import Recursion
-from pyrogram.recursion.rules.rewrites import at_symbols, bonus_name
+from pyrogram.recursion.rules.rewrites import bonus_name
 from pyrogram.recursion.rules.traces import Traces
-from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram, factors_of, fits_compiled
+from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram, fits_compiled
 from pyrogram.sentences import Sentences, Structure, words_of
-from pyrogram.sweeps.events import SentenceTable
 
 from .recursive_collapsed import Plan, kept_numbers, numbers_of, sweeps
 from .recursive_draws import Sampler, drawn
@@ -79,7 +78,7 @@ class RecursiveGrammar(Grammar):
 
     :param blocks: multinomials by name, in the order in which events are generated; one for each weight of the
         recursion, of its shape.
-    :param recursion: the rules. Its words have one name, and items on right sides have no word for a symbol.
+    :param recursion: the rules. Its words have one name.
     :param num_words: the size of the alphabet.
     :param sizes: numbers of symbols by the names of sizes, where neither a block's shape nor a list's length tells.
     :param lists: columns of lists of rules: symbols, by name.
@@ -115,8 +114,7 @@ class RecursiveGrammar(Grammar):
         self._blocks = dict(blocks)
         self.recursion = recursion
         """The rules."""
-        rules, places = at_symbols(recursion)
-        self._sums = Sums(rules, fitted, places)
+        self._sums = Sums(recursion, fitted)
         self._sample = sample
         self._starts = first_events(blocks)
         self.num_events = num_events(blocks)
@@ -329,14 +327,9 @@ class RecursiveGrammar(Grammar):
         factors = numbers_of(sentences, dict)
         program = self._sums.with_factors([*(factors or {})])
         plain = all(type(block) is Block for block in self.blocks.values())
-        if factors is None or not plain or not program.program.in_many:
+        if factors is None or not plain:
             return None
         tables = {bonus_name(name): table for name, table in factors.items()}
-        for name, scores in self._sums.scores_of_words(sentences.words, torch.float64).items():
-            numbers = factors_of(scores)
-            if numbers is None:
-                return None
-            tables[name] = SentenceTable.of(numbers)
         return Plan(
             *(self.structure, sentences, program.program, fitted.sizes, self.events, fitted.lists),
             given=tables,

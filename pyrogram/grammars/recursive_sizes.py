@@ -109,17 +109,11 @@ def _check_names(
 
 
 def _check_words(recursion: Recursion, sizes: Mapping[str, int], num_words: int) -> None:
-    """Words are symbols of the axes that they stand at, which are axes of weights."""
-    read = {ref for rule in recursion.rules for ref in rule.items}
+    """Words are symbols of the axes that they stand at."""
     shared = {(ref.table, axis) for ref, axis, _, x in _symbols(recursion) if not isinstance(x, Word)}
     for ref, axis, size, x in _symbols(recursion):
         if isinstance(x, Word):
             number = _number(size, sizes)
-            if ref in read:
-                raise ValueError(
-                    f"{ref} in {recursion.name} has a word for a symbol, which an item on a right side cannot have in "
-                    "a grammar: give the item a symbol, and a weight of that symbol and the word"
-                )
             if number < num_words:
                 raise ValueError(
                     f"{ref} in {recursion.name} has room for {plural(number, 'word')}, and num_words is {num_words}"

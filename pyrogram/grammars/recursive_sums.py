@@ -23,15 +23,10 @@ from .recursive_sizes import Fitted
 
 @dataclass(frozen=True)
 class Sums:
-    """A recursion that fits the blocks of a grammar.
-
-    :param recursion: without words for symbols of items, see :func:`.at_symbols`.
-    :param places: the weights in their place, with the sizes of their symbols.
-    """
+    """A recursion that fits the blocks of a grammar."""
 
     recursion: Recursion
     fitted: Fitted
-    places: Mapping[str, Size]
 
     def __getstate__(self) -> dict[str, object]:
         # Programs are made again where they are wanted.
@@ -64,19 +59,8 @@ class Sums:
         :param words: shape ``(B, n)``, padded with -1, known to be words.
         """
         rows = dict.fromkeys(self.fitted.words, words)
-        inputs = TensorInputs(
-            log_weights, lengths_of_checked(words), rows, self.fitted.sizes, self.fitted.lists, checked=True
-        )
-        scores = self.scores_of_words(words, inputs.dtype)
-        return replace(inputs, weights={**log_weights, **scores}) if scores else inputs
-
-    def scores_of_words(self, words: Tensor, dtype: torch.dtype) -> dict[str, Tensor]:
-        """Logarithms of :attr:`places`, ``(B, n + 1, size)``, for words ``(B, n)``."""
-        at, scores = torch.nn.functional.pad(words, (1, 0))[..., None], {}
-        for name, size in self.places.items():
-            symbols = torch.arange(self._size(size), device=words.device)
-            scores[name] = torch.where(at == symbols, 0.0, -torch.inf).to(dtype)
-        return scores
+        sizes, lists = self.fitted.sizes, self.fitted.lists
+        return TensorInputs(log_weights, lengths_of_checked(words), rows, sizes, lists, checked=True)
 
     def evident(
         self, inputs: TensorInputs, evidence: Mapping[str, Tensor], batch: torch.Size

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pyrogram.recursion.code.expressions import (
+    VECTOR,
     Array,
     Element,
     Expression,
@@ -24,10 +25,10 @@ from pyrogram.recursion.code.expressions import (
     least,
     value,
     vector_of,
+    with_lane,
 )
 from pyrogram.recursion.emit.driver import Blocks
-from pyrogram.recursion.emit.logarithms import gather
-from pyrogram.recursion.emit.logs import LOG_Z
+from pyrogram.recursion.emit.sentences import LOG_Z
 from pyrogram.recursion.rules.lowering import lower
 from pyrogram.recursion.rules.recursions import Recursion
 
@@ -177,3 +178,15 @@ class Sweeps(Blocks):
         with code.loop(f"{name}.line", start, start + counts[b]) as line:
             first = code.let(line * 3)
             yield code.let(lines[first]), code.let(lines[first + 1]), code.let(lines[first + 2])
+
+
+def gather(numbers: Array, places: Array, first: Expression, start: Expression | None = None) -> Expression:
+    """A vector of ``numbers[places[first]], ..., numbers[places[first + 7]]``.
+
+    :param start: what the places count from; None: the first number.
+    """
+    vector = vector_of(0.0)
+    for lane in range(VECTOR):
+        place: Expression = places[first + lane]
+        vector = with_lane(vector, lane, numbers[place if start is None else start + place])
+    return vector

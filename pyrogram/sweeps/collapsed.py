@@ -18,7 +18,7 @@ from __future__ import annotations
 from pyrogram.recursion.code.expressions import Array, Expression, Name, fma, select, total_of, value, vector_of
 from pyrogram.recursion.code.statements import Function
 from pyrogram.recursion.emit.logarithms import log_of_lanes
-from pyrogram.recursion.emit.logs import INF, LOG_Z
+from pyrogram.recursion.emit.sentences import INF, LOG_Z
 
 from .batches import PLACES, Sweeps
 from .events import CELL

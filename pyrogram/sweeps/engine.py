@@ -211,8 +211,9 @@ class SweepEngine:
         memory["events"] = lines_of(room, np.dtype(np.int32), lanes)
         memory |= {array: lines_of(size, _DOUBLE, lanes) for array in ("memory", "mantissas", "exponents")}
         if name == "hastings":
-            memory["agenda"] = np.zeros(size_of_agenda(self._cells, pitch, self.corpus.sizes), np.int64)
-            memory["rows_by_symbol"] = rows_by_symbol(self._cells, self.corpus.sizes, self._lists)
+            cells = lower(self.recursion, for_blocks=True)
+            memory["agenda"] = np.zeros(size_of_agenda(cells, pitch, self.corpus.sizes), np.int64)
+            memory["rows_by_symbol"] = rows_by_symbol(cells, self.corpus.sizes, self._lists)
         self._kept[name, lanes] = memory
         return memory
 
@@ -233,6 +234,8 @@ class SweepEngine:
         return values | {
             "lengths": words.lengths,
             "distinct": words.distinct,
+            "kinds": words.kinds,
+            "kinds.b": words.kinds.shape[1],
             "entry_ends": events.entry_ends,
             "batch_size": batch_size,
             "counts": counts,

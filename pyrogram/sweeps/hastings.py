@@ -12,14 +12,29 @@ A derivation is a row of events of the corpus, padded with -1; see :mod:`~pyrogr
 
 from __future__ import annotations
 
-from pyrogram.recursion.code.expressions import Array, Expression, Name, equal, log, negated, select, value, vector_of
+import math
+
+from pyrogram.recursion.code.expressions import (
+    Array,
+    Expression,
+    Name,
+    equal,
+    greatest,
+    least,
+    log,
+    negated,
+    power_of_two,
+    select,
+    value,
+    vector_of,
+)
 from pyrogram.recursion.code.random_bits import seed_stream, uniform
-from pyrogram.recursion.code.statements import Function
+from pyrogram.recursion.code.statements import Code, Function
 from pyrogram.recursion.emit.agenda import WAY_DOWN
 from pyrogram.recursion.emit.descents import Draws
-from pyrogram.recursion.emit.exponentials import exp_of_lanes
+from pyrogram.recursion.emit.exponentials import reduced_exp
 from pyrogram.recursion.emit.logarithms import log_of_lanes
-from pyrogram.recursion.emit.logs import LOG_Z
+from pyrogram.recursion.emit.sentences import LOG_Z
 from pyrogram.recursion.emit.traces import trace_parameters, write_positions, write_weight
 from pyrogram.recursion.rules.language import Ref
 
@@ -104,7 +119,7 @@ class HastingsSweep(Sweeps, Draws):
             for cell in self.cells_of(value(0), Name("elements.end", "int")):
                 place = self.cell(NUMBERS, FIRST, cell)
                 x = code.let(place)
-                raised = exp_of_lanes(code, code.let(vector_of(POWER) * log_of_lanes(code, x)), "float64")
+                raised = _exp(code, code.let(vector_of(POWER) * log_of_lanes(code, x)))
                 self.put_cell(place, select(x > vector_of(0.0), raised, x))
 
     def _log_weights(self, b: Expression, k: Expression) -> Expression:
@@ -125,3 +140,11 @@ class HastingsSweep(Sweeps, Draws):
         with replacements.events(ROWS, b) as e:
             replacements.multiply("q", replacements.share(e))
         return code.let(POWER * (new - replacements.log("q")))
+
+
+def _exp(code: Code, x: Expression) -> Expression:
+    """Of a vector, to about a unit in the last place; zero below the normal range, NaN stays."""
+    one = vector_of
+    k, number = reduced_exp(code, x, "float64")
+    power = code.let(number * power_of_two(code.let(least(greatest(k, one(-1022.0)), one(1023.0)))))
+    return select(x < one(-708.0), one(0.0), select(x > one(709.0), one(math.inf), power))

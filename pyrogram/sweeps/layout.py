@@ -10,11 +10,12 @@ from functools import cached_property
 from pyrogram.recursion.code.expressions import Array, Element, Expression, Name, value, within
 from pyrogram.recursion.code.statements import Code
 from pyrogram.recursion.emit.layout import Layout, WeightTable
-from pyrogram.recursion.rules.language import Constant, Ref
+from pyrogram.recursion.rules.language import Constant, Ref, Word
 
 from .events import CELL, WordAxes
 
 NUMBERS, OUT = Array("numbers", "element"), Array("out", "element")
+KINDS = Array("kinds", "int")  # the distinct words of sentences
 ROOM = Name("room", "int")
 FIRST, SENTENCE = Name("first", "int"), Name("sentence", "int")
 """Where the elements of the lane at hand begin in ``numbers``, and the numbers of its sentence among those of all."""
@@ -37,7 +38,7 @@ class SentenceLayout(Layout):
         parameters = [p for p in super().parameters() if not p.name.startswith("weight.") or self._is_given(p.name)]
         parameters += [self._rows(w.name) for w in self.weights if w.name in self.given]
         parameters += [self._extent(w, a) for w in self.events for a in range(w.num_axes)]
-        return [*parameters, Array("distinct", "int"), Array("entry_ends", "int"), ROOM]
+        return [*parameters, Array("distinct", "int"), KINDS, Name("kinds.b", "int"), Array("entry_ends", "int"), ROOM]
 
     def _is_given(self, parameter: str) -> bool:
         """Whether a parameter is a table that is given, or one of its strides."""
@@ -52,6 +53,9 @@ class SentenceLayout(Layout):
 
     def has_one_place(self, ref: Ref) -> bool:
         return False
+
+    def word(self, x: Word) -> Expression:
+        return KINDS[Name("b", "int") * Name("kinds.b", "int") + self.symbol(x)]
 
     def row(self, table: str) -> Expression:
         return Name(f"row.of.{table}", "int") if table in self.given else super().row(table)

@@ -183,3 +183,23 @@ def lengths(p: Any) -> None:
 def of_lengths(S: int, W: int) -> RecursiveGrammar:
     """The grammar of :func:`lengths`."""
     return RecursiveGrammar(blocks(size=(2,), initial=(S,), move=(S, S), word=(S, 2, W)), lengths(), W)
+
+
+@recursion
+def bigrams(p: Any) -> None:
+    """A chain of states and words, of which items on both sides know the last one; and of the end of a sentence."""
+    j = p.positions("j")
+    x, y = p.symbols("x y", "S")
+    w = p.words("w")
+    A, E, Z = p.items("A", "S", "W"), p.items("E", "S"), p.items("Z")
+    initial, move = p.weights("initial", "S", "W"), p.weights("move", "S", "S")
+    word, last = p.weights("word", "S", "W", "W"), p.weights("last", "S")
+    A[1, x, w[1]] += initial[x, w[1]]
+    A[j, x, w[j]] += A[j - 1, y, w[j - 1]] * move[y, x] * word[x, w[j - 1], w[j]]
+    E[x] += A[p.n, x, w[p.n]]
+    Z[()] += E[x] * last[x]
+
+
+def words_of_items(S: int, W: int) -> RecursiveGrammar:
+    """The grammar of :func:`bigrams`."""
+    return RecursiveGrammar(blocks(initial=(S, W), move=(S, S), word=(S, W, W), last=(S,)), bigrams(), W)

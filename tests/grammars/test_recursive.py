@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from own_grammars import LISTS, blocks, cnf, dmv, hmm, listed, of_lengths
+from own_grammars import LISTS, blocks, cnf, dmv, hmm, listed, of_lengths, words_of_items
 from torch import Tensor
 
 from pyrogram import Grammar
@@ -24,6 +24,7 @@ GRAMMARS: dict[str, tuple[Callable[[], RecursiveGrammar], Tensor]] = {
     "HMM": (lambda: hmm(2, 2), WORDS),
     "PCFG": (lambda: cnf(2, 2), WORDS),
     "comparisons with numbers": (lambda: of_lengths(2, 2), WORDS),
+    "items at words": (lambda: words_of_items(2, 2), WORDS),
     "PCFG as a list of rules": (listed, WORDS[[0, 2, 3]]),
 }
 
@@ -43,13 +44,14 @@ def corpus(num_words: int, seed: int = 0) -> Tensor:
     return torch.where(torch.arange(8) < torch.randint(1, 9, (20, 1), generator=generator), words, -1)
 
 
-@pytest.mark.parametrize("name", ["PCFG", "HMM"])
+@pytest.mark.parametrize("name", ["PCFG", "HMM", "items at words"])
 def test_the_divergence_of_derivations(name: str) -> None:
     make, words = GRAMMARS[name]
     grammar, sentence = make(), words[:1]
     p, q = (grammar.derivation(None, sentence, log_weights=log_weights(grammar, seed=seed)) for seed in (0, 1))
     support = p.enumerate_support()
     own, other = p.log_prob(support), q.log_prob(support)
+    torch.testing.assert_close(own.exp().sum(0), torch.ones_like(own[0]))
     torch.testing.assert_close(torch.distributions.kl_divergence(p, q), (own.exp() * (own - other)).sum(0))
     shorter = grammar.derivation(None, sentence[:, :2], log_weights=log_weights(grammar))
     with pytest.raises(NotImplementedError, match="different sentences"):

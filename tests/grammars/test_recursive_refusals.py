@@ -25,16 +25,12 @@ def pages(**options: Any) -> Recursion:
     def page(p: Any) -> None:
         i = p.positions("i")
         x = p.symbols("x", "S")
-        A = p.items("A", "V")
         B, Z = p.items("B", "S"), p.items("Z")
         w, v = p.words("w"), p.words("v")
         word, arc, pair = p.weights("word", "V"), p.weights("arc"), p.weights("pair", "V", "V")
         B[i, x] += word[w[i]] * (i <= 1)
         if options.get("position"):
             Z[()] += B[p.n, x] * arc[1]
-        elif options.get("item"):
-            A[i, w[i]] += word[w[i]] * (i <= 1)
-            Z[()] += A[p.n, w[1]] + B[p.n, x]
         elif options.get("words"):
             Z[()] += B[p.n, x] * pair[w[1], v[1]]
         else:
@@ -84,10 +80,6 @@ REFUSALS: dict[str, tuple[Callable[[], Any], str]] = {
     "positions": (
         lambda: RecursiveGrammar(blocks(word=(2,), arc=(2,)), pages(position=True), 2, sizes={"S": 1}),
         "the weight 'arc' of page has positions, and the axes of a grammar's weights are symbols",
-    ),
-    "a word as an item's symbol": (
-        lambda: RecursiveGrammar(blocks(word=(2,)), pages(item=True), 2, sizes={"S": 1}),
-        "A[n, w[1]] in page has a word for a symbol, which an item on a right side cannot have in a grammar",
     ),
     "two sentences": (
         lambda: RecursiveGrammar(blocks(word=(2,), pair=(2, 2)), pages(words=True), 2, sizes={"S": 1}),

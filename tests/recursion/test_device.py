@@ -25,7 +25,7 @@ from pyrogram.recursion.code.statements import Code, Function
 from pyrogram.recursion.emit import threads
 from pyrogram.recursion.emit.inputs import Inputs
 from pyrogram.recursion.run.device_engine import DeviceEngine
-from pyrogram.recursion.run.engine import LanesEngine, fits_lanes, plain_tables
+from pyrogram.recursion.run.engine import LanesEngine, plain_tables
 from pyrogram.recursion.run.tensor_inputs import TensorInputs
 
 
@@ -40,10 +40,9 @@ def _products_and_alone(p: Any) -> None:
     Z[()] += C[1, p.n] * u[1, p.n]
 
 
-AT_ONCE = [page for page in PAGES if fits_lanes(page.make())]
-WITH_SYMBOLS = [page for page in AT_ONCE if LanesEngine(page.make()).has_symbols]
+WITH_SYMBOLS = [page for page in PAGES if LanesEngine(page.make()).has_symbols]
 TREES = [
-    *(page for page in AT_ONCE if page not in WITH_SYMBOLS),
+    *(page for page in PAGES if page not in WITH_SYMBOLS),
     Page("valence and stops", lambda: first_order(valences=2, stops=2)),
     Page("second order", second_order),
     Page("weights alone and in products", recursion(_products_and_alone)),

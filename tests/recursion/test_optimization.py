@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from enumeration import random_sentences
 from pages import PAGES, Page
+from reference import in_logarithms
 
 from pyrogram.recursion.run.program import Program
-from pyrogram.recursion.run.scalar_engine import ScalarEngine
 
 
 def results(page: Page, dtype: str) -> list[Any]:
@@ -24,7 +24,7 @@ def results(page: Page, dtype: str) -> list[Any]:
     given = replace(given, weights={name: table.astype(dtype) for name, table in given.weights.items()})
     trace = {w.name: (0, *[37**x for x in range(w.num_axes)]) for w in program.tables}
     found = [*program.log_counts(given), *program.draw(given, 3, 0, trace, 200)]
-    found += ScalarEngine(program.recursion).log_counts(given.in_doubles())
+    found += in_logarithms(program.recursion, given.in_doubles())
     return [np.asarray(x) for one in found for x in (one.values() if isinstance(one, dict) else [one])]
 
 

@@ -45,7 +45,6 @@ def test_products_of_three_with_offsets() -> None:
         given = {name: np.log(t)[None].astype(dtype) for name, t in tables.items()}
         sentences = Inputs(np.array([n]), given, {"w": np.array([words])}, {"V": V}, {})
         program = Program(made)
-        assert program.in_many
         found, counts = program.log_counts(sentences)
         tolerance = {"rtol": 1e-12 if dtype is np.float64 else 1e-5}
         np.testing.assert_allclose(found, [log_z(tables)], **tolerance)

@@ -13,6 +13,7 @@ import pytest
 import torch
 from enumeration import Trace, expected_counts, listed, random_sentences
 from pages import PAGES, Page, dmv_words, projective, several_roots, siblings
+from reference import in_logarithms
 
 from pyrogram.charts.projective import first_order
 from pyrogram.charts.sibling import second_order
@@ -21,7 +22,6 @@ from pyrogram.recursion.emit.inputs import Inputs
 from pyrogram.recursion.run import engine
 from pyrogram.recursion.run.engine import LanesEngine
 from pyrogram.recursion.run.program import Program
-from pyrogram.recursion.run.scalar_engine import ScalarEngine
 
 
 @recursion
@@ -78,12 +78,11 @@ TOLERANCE = {"float64": 1e-11, "float32": 2e-5}
 def sentences(made: Recursion, lengths: list[int], dtype: str, sigma: float, width: int | None = None) -> Inputs:
     """Random log weights; tables with positions for each sentence, others for all."""
     rng = np.random.default_rng(0)
-    engine = ScalarEngine(made)
     n, weights = width or max(lengths), {}
-    for w in engine.layout.weights:
+    for w in LanesEngine(made).layout.weights:
         axes = (n + 1,) * w.num_positions + tuple(s if isinstance(s, int) else 3 for s in w.sizes)
         weights[w.name] = (sigma * rng.normal(size=(len(lengths) if w.num_positions else 1, *axes))).astype(dtype)
-    words = {name: rng.integers(0, 3, (len(lengths), n)) for name in engine.layout.words}
+    words = {name: rng.integers(0, 3, (len(lengths), n)) for name in LanesEngine(made).layout.words}
     return Inputs(np.array(lengths), weights, words, {"T": 3}, {})
 
 
@@ -91,7 +90,7 @@ def in_logs(made: Recursion, given: Inputs, scale: Any = None) -> tuple[Any, dic
     """By the engine in logarithms, in float64."""
     weights = {name: table.astype("float64") for name, table in given.weights.items()}
     exact = Inputs(given.lengths, weights, given.words, given.sizes, given.lists)
-    return ScalarEngine(made).log_counts(exact, scale=scale)
+    return in_logarithms(made, exact, scale=scale)
 
 
 def compare(found: tuple[Any, dict[str, Any]], expected: tuple[Any, dict[str, Any]], tolerance: float) -> None:
@@ -118,7 +117,6 @@ def test_sentences_of_all_lengths_side_by_side(name: str, dtype: str) -> None:
     """Lanes that end early, columns that are scaled, and sentences that lanes cannot be trusted with."""
     made = TREES[name]()
     program = Program(made)
-    assert program.in_many
     rng = np.random.default_rng(1)
     for longest, sigma in ((5, 1.0), (40, 10.0), (25, 60.0)):
         lengths = rng.integers(1, longest + 1, 21).tolist()
@@ -150,7 +148,7 @@ def test_long_sentences_are_done_alone(name: str, monkeypatch: pytest.MonkeyPatc
     """Log Z, counts and best derivations by logarithms; draws are those of blocks, of which each has its own stream."""
     made = TREES[name]()
     given = sentences(made, [3, 30, 9, 9, 2, 14, 9, 9, 9, 9, 9, 1, 4, 4, 17], "float64", 1.0)
-    trace = {w.name: (0, *[37**x for x in range(w.num_axes)]) for w in ScalarEngine(made).layout.weights}
+    trace = {w.name: (0, *[37**x for x in range(w.num_axes)]) for w in Program(made).tables}
     blocks = Program(made).draw(given, 3, 0, trace, 200)
     monkeypatch.setattr(engine, "LONG", 3)
     program, scale, widths = Program(made), np.random.default_rng(1).random(15), set[tuple[int, int]]()
@@ -160,7 +158,7 @@ def test_long_sentences_are_done_alone(name: str, monkeypatch: pytest.MonkeyPatc
     assert {width for width, _ in widths} == {1, 8} and min(pitch for width, pitch in widths if width == 8) < 31
     np.testing.assert_allclose(program.log_counts(given, counts=False)[0], in_logs(made, given)[0], rtol=1e-11)
     scores, rows = program.best(given, 1, trace, 200)
-    by_logs, other = ScalarEngine(made).best(given, 1, trace, 200)
+    by_logs, other = (x[:1] for x in program.best(given, 2, trace, 200))
     np.testing.assert_allclose(scores, by_logs, rtol=1e-11)
     np.testing.assert_array_equal(np.sort(rows), np.sort(other))
     for mine, theirs in zip(program.draw(given, 3, 0, trace, 200), blocks, strict=True):

@@ -12,18 +12,18 @@ import pytest
 import torch
 from enumeration import only, random_sentences, summed
 from pages import PAGES, Page, hmm
+from reference import in_logarithms
 
 from pyrogram import CFG
 from pyrogram.recursion import InvalidRecursion, Recursion, recursion
 from pyrogram.recursion.code import objects
 from pyrogram.recursion.emit.inputs import Inputs
 from pyrogram.recursion.emit.powers import rules_of_words
-from pyrogram.recursion.run.engine import LanesEngine, fits_lanes
+from pyrogram.recursion.run.engine import LanesEngine
 from pyrogram.recursion.run.program import Program
-from pyrogram.recursion.run.scalar_engine import ScalarEngine
 
 TOLERANCE = {"float64": 1e-10, "float32": 3e-4}
-WITH_SYMBOLS = [page for page in PAGES if LanesEngine(page.make()).has_symbols and Program(page.make()).in_many]
+WITH_SYMBOLS = [page for page in PAGES if LanesEngine(page.make()).has_symbols]
 
 
 def in_reals(given: Inputs, dtype: str) -> Inputs:
@@ -61,7 +61,6 @@ def test_the_pages_with_symbols_fit() -> None:
 def test_sums_over_all_derivations(page: Page, dtype: str) -> None:
     """Of pages without symbols, too, which are the case of one symbol."""
     made = page.make()
-    assert fits_lanes(made)
     given = random_sentences(page, made, [4, 1, 3, 2, 3, 4, 4, 2, 1, 1, 3], np.random.default_rng(0))
     log_z, counts, _ = summed(page, made, given)
     for found in runs(made, given, dtype):
@@ -100,7 +99,7 @@ def test_numbers_of_symbols_that_are_no_whole_tiles(size: int) -> None:
     weights = {name: rng.normal(size=shape) - 1.0 for name, shape in shapes.items()}
     given = Inputs(lengths, weights, {"w": rng.integers(0, 3, (10, 9))}, {"V": 3}, {})
     scale = rng.normal(size=10)
-    log_z, counts = ScalarEngine(made).log_counts(given, scale=scale)
+    log_z, counts = in_logarithms(made, given, scale=scale)
     for found in runs(made, given, "float64", scale=scale):
         compare(found, log_z, counts, 1e-10)
 
@@ -129,7 +128,7 @@ def test_long_sentences_and_extreme_weights(page: Page, dtype: str) -> None:
         found = Program(made).log_counts(
             replace(given, weights={name: table.astype(dtype) for name, table in given.weights.items()})
         )
-        compare(found, *ScalarEngine(made).log_counts(given), TOLERANCE[dtype] * (1 + sigma))
+        compare(found, *in_logarithms(made, given), TOLERANCE[dtype] * (1 + sigma))
 
 
 @pytest.mark.one_in(2)
@@ -143,7 +142,7 @@ def test_programs_of_any_sentences(page: Page, dtype: str) -> None:
         given = replace(given, weights={n: (sigma * t).astype(dtype) for n, t in given.weights.items()})
         wide = replace(given, weights={n: t.astype("float64") for n, t in given.weights.items()})
         scale = np.random.default_rng(3).random(9)
-        log_z, counts = ScalarEngine(made).log_counts(wide, scale=scale)
+        log_z, counts = in_logarithms(made, wide, scale=scale)
         found = program.log_counts(given, scale=scale)
         tolerance = TOLERANCE[dtype] * (1 + sigma)
         compare(found, log_z, counts, tolerance)
@@ -156,7 +155,7 @@ def test_one_bad_sentence_among_others(page: Page) -> None:
     made = page.make()
     given = random_sentences(page, made, [4] * 20, np.random.default_rng(0), shared=False)
     name = next(n for n, table in given.weights.items() if table.ndim > 1)
-    log_z, counts = ScalarEngine(made).log_counts(given)
+    log_z, counts = in_logarithms(made, given)
     for junk in (-np.inf, np.nan):
         weights = {n: table.copy() for n, table in given.weights.items()}
         weights[name][[3, 9]] = junk
@@ -176,7 +175,7 @@ def test_one_rare_word_under_weights_of_all() -> None:
     given.weights["emission"][..., 2] = -716.0  # one over it is infinite
     given.words["w"][:] = np.where(given.words["w"] == 2, 0, given.words["w"])
     given.words["w"][[3, 9], 0] = 2
-    compare(Program(made).log_counts(given), *ScalarEngine(made).log_counts(given), 1e-11)
+    compare(Program(made).log_counts(given), *in_logarithms(made, given), 1e-11)
 
 
 @recursion
@@ -217,7 +216,7 @@ def test_counts_of_weights_in_rules_that_bring_a_word(page: Any) -> None:
     lengths = np.array([30, 7, 1, 45, 13, 2])
     sizes, lists = {"K": 5, "R": 3, "V": 3}, {"begin": np.array([0, 3, 3])}
     given = Inputs(lengths, weights, {"w": rng.integers(0, 3, (6, 45))}, sizes, lists if page is staying else {})
-    log_z, counts = ScalarEngine(made).log_counts(given)
+    log_z, counts = in_logarithms(made, given)
     for found in runs(made, given, "float64"):
         compare(found, log_z, counts, 1e-11)
 
@@ -239,7 +238,7 @@ def test_zero_weights_have_no_posterior() -> None:
     made = page.make()
     given = random_sentences(page, made, [9, 5, 4], np.random.default_rng(0), shared=True)
     given.weights["transition"][0, 1] = -np.inf
-    log_z, counts = ScalarEngine(made).log_counts(given)
+    log_z, counts = in_logarithms(made, given)
     for found in runs(made, given, "float64"):
         assert (found[1]["transition"][0, 1] == 0).all()
         compare(found, log_z, counts, 1e-11)
@@ -269,7 +268,7 @@ def test_long_chains_of_rare_words() -> None:
     given = replace(given, weights=weights)
     engine = LanesEngine(made, logs=False, shared=True)
     log_z, _ = engine.log_counts(in_reals(given, "float64"), np.arange(8), counts=False)
-    np.testing.assert_allclose(log_z, ScalarEngine(made).log_counts(given)[0], rtol=1e-12)
+    np.testing.assert_allclose(log_z, in_logarithms(made, given)[0], rtol=1e-12)
 
 
 def test_a_flushed_product_in_a_steep_column() -> None:
@@ -285,7 +284,7 @@ def test_a_flushed_product_in_a_steep_column() -> None:
     }
     words = dict.fromkeys(LanesEngine(made).layout.words, np.array([[0, 1, 2]]))
     given = Inputs(np.array([3]), {n: t[None] for n, t in tables.items()}, words, {"K": 3, "W": 3}, {})
-    exact = ScalarEngine(made).log_counts(given)[0]
+    exact = in_logarithms(made, given)[0]
     np.testing.assert_allclose(Program(made).log_counts(given, counts=False)[0], exact, rtol=1e-12)
     np.testing.assert_allclose(Program(made).log_counts(given)[0], exact, rtol=1e-12)
 
@@ -372,7 +371,7 @@ def a_great_sum(p: Any) -> None:
 def test_what_is_flushed_to_zero_matters_nowhere(page: Any, weights: dict[str, float]) -> None:
     made = page()
     given = rates(made, weights)
-    log_z, counts = ScalarEngine(made).log_counts(given)
+    log_z, counts = in_logarithms(made, given)
     for found in runs(made, given, "float64"):
         compare(found, log_z, counts, 1e-10)
     compare(Program(made).log_counts(given), log_z, counts, 1e-10)
@@ -399,11 +398,10 @@ def test_rules_of_late_points_alone(step: int) -> None:
         Z[()] += X[p.n, a]
 
     made, rng = jumps(), np.random.default_rng(0)
-    assert fits_lanes(made)
     shapes = {"start": (3,), "move": (3, 3), "jump": (3, 3), "word": (3, 4)}
     weights = {name: rng.normal(size=(1, *shape)) for name, shape in shapes.items()}
     given = Inputs(np.array([9, 5, 4, 3, 2, 1]), weights, {"w": rng.integers(0, 4, (6, 9))}, {"K": 3, "V": 4}, {})
-    log_z, counts = ScalarEngine(made).log_counts(given)
+    log_z, counts = in_logarithms(made, given)
     compare(Program(made).log_counts(given), log_z, counts, 1e-12)
 
 
@@ -424,7 +422,7 @@ def test_words_beside_several_symbols() -> None:
     made, rng = arcs_that_emit(), np.random.default_rng(0)
     weights = {"start": rng.normal(size=(1, 2)), "arc": rng.normal(size=(1, 2, 2, 4))}
     given = Inputs(np.array([5, 3, 1]), weights, {"w": rng.integers(0, 4, (3, 5))}, {"K": 2, "V": 4}, {})
-    compare(Program(made).log_counts(given), *ScalarEngine(made).log_counts(given), 1e-12)
+    compare(Program(made).log_counts(given), *in_logarithms(made, given), 1e-12)
 
 
 def test_no_engine_is_given_the_code_of_another() -> None:
@@ -459,7 +457,7 @@ def test_rows_of_symbols_at_once(name: str, dtype: str) -> None:
         exact = replace(one, weights={key: table.astype("float64") for key, table in weights.items()})
         for scale in (None, np.random.default_rng(1).random(34)):
             found = Program(made).log_counts(one, scale=scale)
-            compare(found, *ScalarEngine(made).log_counts(exact, scale=scale), TOLERANCE[dtype])
+            compare(found, *in_logarithms(made, exact, scale=scale), TOLERANCE[dtype])
 
 
 @pytest.mark.one_in(4)
@@ -477,7 +475,7 @@ def test_counts_by_sentence(page: Page, dtype: str) -> None:
             table[5] += junk
         own = {n: np.broadcast_to(t, (13, *t.shape[1:])).astype("float64") for n, t in given.weights.items()}
         for scale in (None, np.random.default_rng(1).random(13)):
-            log_z, counts = ScalarEngine(made).log_counts(replace(given, weights=own), scale=scale)
+            log_z, counts = in_logarithms(made, replace(given, weights=own), scale=scale)
             found = Program(made).log_counts(given, scale=scale, by_sentence=True)
             compare(found, log_z, counts, TOLERANCE[dtype] * (1 + min(abs(junk), 1.0)))
             assert all(len(table) == 13 for table in found[1].values())
@@ -501,7 +499,6 @@ def test_rows_of_a_table_that_a_product_adds_to() -> None:
     given = random_sentences(own, made, [4] * 16, np.random.default_rng(0), shared=False)
     log_z, counts, _ = summed(own, made, given)
     program = Program(made)
-    assert program.in_many
     bonus = np.exp(given.weights["bonus"])
     found = program.log_counts(given.with_constants({"bonus": bonus}))
     np.testing.assert_allclose(found[0], log_z, rtol=1e-10)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from enumeration import Trace, random_sentences, summed
 from pages import PAGES, Page
+from reference import in_logarithms
 from test_symbols import several
 
 from pyrogram.charts.hmm import chain
@@ -19,9 +20,8 @@ from pyrogram.recursion.emit.inputs import Inputs
 from pyrogram.recursion.rules.pages import recursion
 from pyrogram.recursion.run.engine import LanesEngine, plain_tables
 from pyrogram.recursion.run.program import Program
-from pyrogram.recursion.run.scalar_engine import ScalarEngine
 
-WITH_SYMBOLS = [page for page in PAGES if LanesEngine(page.make()).has_symbols and Program(page.make()).in_many]
+WITH_SYMBOLS = [page for page in PAGES if LanesEngine(page.make()).has_symbols]
 LENGTHS = [4, 1, 3, 2, 5, 4, 4, 2, 1, 1, 3]
 pages = pytest.mark.parametrize("page", WITH_SYMBOLS, ids=str)
 
@@ -74,7 +74,7 @@ def test_one_lane_has_the_numbers_of_eight(page: Page, dtype: str, widths: set[i
         )  # alone, sums are formed eight symbols at a time
         np.testing.assert_allclose(log_z, expected_z, rtol=rtol)
         close(counts, expected, 1e-12 if dtype == "float64" else 1e-5)
-    for a, b in zip(*(engine.best(given, order, trace, 200) for engine in (alone, lanes)), strict=True):
+    for a, b in zip(*(engine.best(given, order, 1, trace, 200) for engine in (alone, lanes)), strict=True):
         assert (a == b).all()
     (log_z, drawn), (expected_z, others) = (e.draw(given, order, (3, 200), 0, trace) for e in (alone, lanes))
     assert (drawn == others).all()
@@ -89,14 +89,14 @@ def test_a_spoilt_sentence_alone(page: Page, widths: set[int]) -> None:
     made = page.make()
     given = random_sentences(page, made, [5, 5, 4, 4, 4, 3, 2], np.random.default_rng(0), shared=False)
     name, bad = next(n for n, table in given.weights.items() if table.ndim > 1), np.arange(7) == 2
-    log_z, counts = ScalarEngine(made).log_counts(given)
+    log_z, counts = in_logarithms(made, given)
     for junk in (-np.inf, np.nan, -5000.0):
         weights = {n: table.copy() for n, table in given.weights.items()}
         weights[name][2] += junk
         one = replace(given, weights=weights)
         found_z, found = Program(made).log_counts(one)
         np.testing.assert_allclose(found_z[~bad], log_z[~bad], rtol=1e-11)
-        np.testing.assert_allclose(found_z[bad], ScalarEngine(made).log_counts(one)[0][bad], rtol=1e-11)
+        np.testing.assert_allclose(found_z[bad], in_logarithms(made, one)[0][bad], rtol=1e-11)
         close({n: table[~bad] for n, table in found.items()}, {n: table[~bad] for n, table in counts.items()})
     assert widths == {1, 8}
 
@@ -107,7 +107,7 @@ def test_counts_into_tables_and_constants(page: Page, widths: set[int]) -> None:
     """Of sentences that have each their own table; constants count nothing."""
     made = page.make()
     given = random_sentences(page, made, LENGTHS, np.random.default_rng(0), shared=False)
-    log_z, counts = ScalarEngine(made).log_counts(given)
+    log_z, counts = in_logarithms(made, given)
     into = {name: np.zeros(table.shape) for name, table in given.weights.items()}
     Program(made).log_counts(given, into=into)
     close(into, counts)
@@ -190,7 +190,7 @@ def test_sums_over_symbols_without_weights(states: int) -> None:
 def compare_alone(made: Recursion, given: Inputs, dtype: str) -> None:
     """Log Z and counts alone, with weights of sentences and with numbers, and those of sums in logarithms."""
     doubles = replace(given, weights={name: table.astype(float) for name, table in given.weights.items()})
-    log_z, counts = ScalarEngine(made).log_counts(doubles)
+    log_z, counts = in_logarithms(made, doubles)
     plain = plain_tables(made)
     numbers = {name: np.exp(t) if name in plain else t for name, t in given.weights.items()}
     order = np.argsort(-given.lengths)
@@ -213,4 +213,4 @@ def test_a_sentence_has_the_same_numbers_alone_and_beside_others() -> None:
     shuffled, own = lanes.log_counts(given, rng.permutation(B))
     assert (log_z == shuffled).all() and all((counts[name] == own[name]).all() for name in counts)
     np.testing.assert_allclose(LanesEngine(chain(), width=1).log_counts(given, np.arange(B))[0], log_z, rtol=1e-13)
-    np.testing.assert_allclose(log_z, ScalarEngine(chain()).log_counts(given)[0], rtol=1e-12)
+    np.testing.assert_allclose(log_z, in_logarithms(chain(), given)[0], rtol=1e-12)

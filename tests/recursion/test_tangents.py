@@ -17,7 +17,7 @@ from random_recursions import random_recursions
 from test_numbers import KINDS, a_zero_beside_a_large_sum, weights_beside_empty_sums, zeros_among_large_items
 
 from pyrogram.distributions import ProjectiveDependencyTree
-from pyrogram.recursion import InvalidRecursion, recursion
+from pyrogram.recursion import InvalidRecursion
 from pyrogram.recursion.emit.inputs import Inputs
 from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram
 from pyrogram.recursion.run.program import Program
@@ -56,8 +56,6 @@ def test_derivatives_in_a_direction(page: Page, kind: str, shared: bool) -> None
     try:
         truth = listed(page, made, given)
     except InvalidRecursion:  # the lists are not in topological order
-        return
-    if not Program(made).in_many:
         return
     means, expected = enumerated(given, truth, u, scale)
     found, tangents = Program(made).tangents(given, u, scale=scale)
@@ -220,23 +218,6 @@ def test_what_follows_from_a_direction_that_is_no_number_is_none(junk: float, sh
     _, marginals = trees(scores)._marginals()
     (found,) = torch.autograd.grad(marginals, scores, direction)
     assert found[0].isnan().all() and found[1].isfinite().all()
-
-
-def test_recursions_that_are_done_one_by_one_have_none() -> None:
-    @recursion
-    def at_words(p: Any) -> None:
-        """An item at a word."""
-        j, X, Z, c = p.positions("j"), p.items("X", 3), p.items("Z"), p.weights("c")
-        X[j, p.words("w")[j]] += c[j]
-        Z[()] += X[p.n, 1]
-
-    made = at_words()
-    program = Program(made)
-    assert not program.in_many
-    weights = {"c": np.zeros((1, 3))}
-    given = Inputs(np.array([2]), weights, {"w": np.ones((1, 2), int)}, {}, {})
-    with pytest.raises(ValueError, match="use TorchEngine"):
-        program.tangents(given, weights)
 
 
 def test_a_direction_of_zeros_in_single_precision() -> None:

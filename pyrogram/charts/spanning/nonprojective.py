@@ -48,9 +48,6 @@ class _InTorch(SumsInTorch):
 class _Compiled:
     """Compiled code; where the range of floats is not enough, logarithms in torch."""
 
-    in_many = False
-    """Whether kernels and compiled derivatives of counts are made of it."""
-
     def __init__(self, multiroot: bool, in_torch: SumsInTorch) -> None:
         self._multiroot, self._in_torch = multiroot, in_torch
 
@@ -98,6 +95,12 @@ class _Trees(SumsOnTensors):
     def __init__(self, multiroot: bool) -> None:
         super().__init__("tree")
         self._multiroot = multiroot
+
+    def on_device(self, *_: object) -> None:
+        """No kernels."""
+
+    def tangents(self, *_: object) -> None:
+        """No compiled derivatives of counts."""
 
     @cached_property
     def torch_engine(self) -> SumsInTorch:

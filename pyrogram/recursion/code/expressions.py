@@ -166,6 +166,12 @@ def vector_of(x: Any) -> Expression:
     return Call("fill", (value(x),), "vector")
 
 
+def spread(x: Any, type: Type) -> Expression:
+    """A number in every lane, or in every place of a vector; what has this type, as it is."""
+    x = value(x)
+    return x if x.type == type else Call("fill", (x,), type)
+
+
 def like(x: Expression, number: float) -> Expression:
     """A number in every lane, or in every place of a vector, as x has them."""
     return Call("fill", (value(number),), x.type)
@@ -245,11 +251,6 @@ def rounded(x: Expression) -> Expression:
 def power_of_two(x: Expression) -> Expression:
     """2 ** x in every lane, for whole numbers x within the range of exponents."""
     return Call("power_of_two", (x,), x.type)
-
-
-def scaled(x: Expression, e: Expression) -> Expression:
-    """x * 2**e in every lane, for whole e of any size: below the range of exponents it is zero, or next to it."""
-    return Call("scaled", (x, e), x.type)
 
 
 def exponent_of(x: Expression) -> Expression:

@@ -18,7 +18,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from .expressions import VECTOR, Array, Call, Element, Expression, Name, Number, greatest, least, like, power_of_two
+from .expressions import VECTOR, Array, Call, Element, Expression, Name, Number
 from .expressions import Type as ValueType
 from .statements import Apart, Attempt, For, Function, If, Put, Return, Set, Statement, While, names_read
 
@@ -55,16 +55,14 @@ def assembly(
     dtype: str,
     lanes: int,
     checked: bool = False,
-    features: str = "",
 ) -> tuple[str, str]:
     """The text of a module, and that of its functions apart, which is empty if there are none.
 
     :param dtype: of lanes and of arrays of elements, ``float64`` or ``float32``.
     :param lanes: W.
     :param checked: whether indices are compared with the bounds of their tables, see :func:`.within`.
-    :param features: of the processor.
     """
-    module = Module(dtype, lanes, checked, avx512="+avx512f" in features)
+    module = Module(dtype, lanes, checked)
     main = [text for f in functions for text in module.function(f)]
     apart: list[str] = []
     if module.apart:
@@ -98,7 +96,6 @@ class Module:
     checked: bool = False
     pointer: str = "ptr"  # to arrays
     attributes: str = ""  # of functions
-    avx512: bool = False  # whether there is an instruction for x * 2**e
     declared: set[str] = field(default_factory=set)
     apart: dict[str, str] = field(default_factory=dict)  # functions that others call: name to text
 
@@ -292,22 +289,9 @@ class Body:
             place = x.args[0]
             assert isinstance(place, Element)
             return self._new(f"atomicrmw add ptr {self._address(place.array, place.index)}, i64 1 monotonic")
-        if x.op == "scaled":
-            return self._scaled(*x.args)
         if x.op == "fill" and isinstance(x.args[0], Number):
             return self._all(x.args[0].number, self._width(x))
         return self._call(x, [self._value(a) for a in x.args])
-
-    def _scaled(self, x: Expression, e: Expression) -> str:
-        m = self.m
-        if m.avx512 and m.lanes * m.bits == 512 and x.type == "lanes":
-            kind, mask = ("pd", "i8") if m.bits == 64 else ("ps", "i16")
-            name, v = f"llvm.x86.avx512.mask.scalef.{kind}.512", m.vector
-            m.declared.add(f"declare {v} @{name}({v}, {v}, {v}, {mask}, i32)")
-            a, b = self._value(x), self._value(e)
-            return self._new(f"call {v} @{name}({v} {a}, {v} {b}, {v} {a}, {mask} -1, i32 4)")
-        most = like(x, 1000.0 if m.bits == 64 else 120.0)
-        return self._value(x * power_of_two(least(greatest(e, like(x, 0.0) - most), most)))
 
     def _within(self, x: Call) -> str:
         """An index; where bounds are checked, a trap if it is out of them."""

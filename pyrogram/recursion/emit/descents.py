@@ -26,10 +26,10 @@ from ..rules.language import Ref
 from .agenda import WAY_DOWN, Descent
 from .driver import Blocks
 from .instances import Enumeration
-from .logs import INF, LOG_Z
 from .numbers import EXPONENTS, MARKED
+from .sentences import INF, LOG_Z
 from .traces import trace_parameters, write_weight
-from .weights import GAUGE, MEMORY, NUMBERS
+from .weights import MEMORY, NUMBERS
 
 _OWN: list[Array | Name] = [Name("batch", "int"), *WAY_DOWN]
 
@@ -37,19 +37,29 @@ _OWN: list[Array | Name] = [Name("batch", "int"), *WAY_DOWN]
 class Descents(Blocks):
     """Code that goes down from the goal in one lane."""
 
-    def descend(self, row: Expression) -> None:
-        """From the goal of the sentence at hand, down to weights alone; their numbers make a row of the output."""
-        loops = Enumeration(self.elements.cells, self.elements.layout, self.code)
-        descent = Descent(loops, self._write_factors)
-        self.code.set("n", Name("at.n", "int"))  # of this sentence; the block has been done
-        descent.run(row, lambda table: self.choose(descent, table))
+    @functools.cached_property
+    def loops(self) -> Enumeration:
+        """Over the instances of rules."""
+        return Enumeration(self.elements.cells, self.elements.layout, self.code)
 
-    def choose(self, descent: Descent, table: str) -> None:
+    @functools.cached_property
+    def descent(self) -> Descent:
+        """The way down, which writes weights."""
+        return Descent(self.loops, self._write_factors)
+
+    def descend(self, row: Expression, rank: Expression | int = 0) -> None:
+        """From the goal of the sentence at hand, down to weights alone; their numbers make a row of the output.
+
+        :param rank: of the derivation, where there are several.
+        """
+        self.descent.run(row, self.choose, rank)
+
+    def choose(self, table: str) -> None:
         """Choose an instance of the item at hand, and push the items that it is made of."""
         raise NotImplementedError
 
     def _write_factors(self, f: Ref) -> None:
-        if f.table != GAUGE:
+        if not self.elements.cells.recursion.tables[f.table].source:
             self.write(f)
 
     def write(self, f: Ref) -> None:
@@ -71,11 +81,15 @@ class Descents(Blocks):
             return plain
         amount, sums = code.set("amount", plain), self.sums_of(pairs)
         with code.when(MARKED > 0), code.apart(amount.name):
-            head = next(h.ref for _, h, t in self.elements.cells.terms if t is term)
+            head = self.head_of(term)
             unit = EXPONENTS[tables.item(head).index({})] if head.positions else MEMORY[Name("z.exponent", "int")]
             product = functools.reduce(pairs.times, (sums.value(x, {}) for x in grids), pairs.one)
             code.set(amount.name, lane(pairs.aligned(product, unit), Name("lane", "int")))
         return code.let(amount)
+
+    def head_of(self, term: Term) -> Ref:
+        """What an instance proves."""
+        return next(h.ref for _, h, t in self.elements.cells.terms if t is term)
 
     def _number(self, cell: Expression) -> Expression:
         return NUMBERS[cell * self.lanes + Name("lane", "int")]
@@ -84,8 +98,8 @@ class Descents(Blocks):
 class Draws(Descents):
     """Code that chooses instances in proportion to their values."""
 
-    def choose(self, descent: Descent, table: str) -> None:
-        descent.choose_in_proportion(table, self.amount)
+    def choose(self, table: str) -> None:
+        self.descent.choose_in_proportion(table, self.amount)
 
 
 class IndependentDraws(Draws):
@@ -128,10 +142,10 @@ class BestDerivation(Descents):
                     self.descend(b)
         return Function("best", [*self.parameters(), Array("scores", "real")], code.body)
 
-    def choose(self, descent: Descent, table: str) -> None:
+    def choose(self, table: str) -> None:
         code, top = self.code, Name("top", "real")
         code.set("top", -INF)
-        for term in descent.loops.instances_here(table):
+        for term in self.loops.instances_here(table):
             v = code.let(self.amount(term))
             code.set("top", select(v > top, v, top))
-        descent.choose_first(table, lambda term: equal(self.amount(term), top))
+        self.descent.choose_first(table, lambda term: equal(self.amount(term), top))

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-import itertools
+import functools
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -26,16 +26,17 @@ from ..code.expressions import (
     with_lane,
 )
 from ..code.statements import Code, Function
+from ..rules.language import Ref
 from ..rules.recursions import Recursion
 from .elements import Elements
 from .exponentials import Exponentials
 from .inside import Inside
 from .layout import Layout
-from .limits import GOAL, ITEM, Extremes, set_limits
-from .logs import INF, LOG_Z, SENTENCES, blocks
-from .numbers import EXPONENTS, MANTISSAS, MARKED, SHARE, Numbers, PairNumbers, Range
+from .limits import GOAL, Extremes, set_limits
+from .numbers import EXPONENTS, MANTISSAS, MARKED, SHARE, Numbers, PairNumbers, Range, any_of
 from .outside import Outside
 from .powers import ALIVE, MOST_EXPONENT
+from .sentences import INF, LOG_Z, SENTENCES, blocks
 from .sums import Sums
 from .weights import EXPONENTS_OF_WORDS, GAUGE, MEMORY, NUMBERS
 
@@ -125,10 +126,11 @@ class Blocks:
             self.fill_chart(self.plain)
             return
         with code.when(equal(MARKED, 0)):
-            self.numbers_of(self.plain).take_weights(*weights)
-            self.fill_chart(self.numbers_of(self.plain))
+            numbers = self.numbers_of(self.plain)
+            numbers.take_weights(*weights)
+            self.fill_chart(numbers)
             self._set_limits()
-            with code.when(self.elements.tables.sums.is_any_outside(self.outside_range())):
+            with code.when(any_of(self.sums_of(numbers).extremes.outside) | any_of(self._goal_outside())):
                 code.set(MARKED.name, 1)
         with code.when(MARKED > 0), code.apart():
             self.numbers_of(self.pairs).take_weights(*weights)
@@ -155,10 +157,10 @@ class Blocks:
             return self.elements.tables.sums
         return Sums(self.code, self.elements.layout, numbers)
 
-    def outside_range(self) -> Expression:
-        """The lanes with a number outside its range."""
+    def _goal_outside(self) -> Expression:
+        """The lanes in which Z is outside its range."""
         z = self.code.let(MEMORY[Name("z", "int")])
-        return ITEM.outside | equal(ALIVE, fill(0.0)) & ((z < GOAL.low) | (z > GOAL.high))
+        return equal(ALIVE, fill(0.0)) & ((z < GOAL.low) | (z > GOAL.high))
 
     @contextmanager
     def blocks(self) -> Iterator[None]:
@@ -183,7 +185,14 @@ class Blocks:
             code.put(NUMBERS, end * self.lanes + x, 1.0)
         elements.find_sentences()
         for w, region in elements.all_regions():
-            elements.feed(region, elements.place(w, region), elements.layout.value, nothing)
+            elements.feed(region, elements.place(w, region), functools.partial(self.weight, nothing), nothing)
+
+    def weight(self, nothing: float, f: Ref) -> Expression:
+        """A weight of the sentence ``b``, or what says whether something holds there: one, or ``nothing``."""
+        source = self.elements.cells.recursion.tables[f.table].source
+        if not source:
+            return self.elements.layout.value(f)
+        return select(self.elements.layout.says(f, source), 0.0 if nothing < 0 else 1.0, nothing)
 
     def feed_reals(self) -> None:
         """Weights of a block, as numbers."""
@@ -210,19 +219,12 @@ class Blocks:
 
         A shorter sentence reads weights that it does not have, and multiplies them by empty sums.
         """
-        code, zero, marked = self.code, fill(0.0), MARKED > 0
-        places = ("weights.begin", "weights.end", "total", "end.of.numbers")
-        begin, end, total, stride = (Name(name, "int") for name in places)
-        with code.when(marked), code.loop("x", begin, end) as x:
-            for array in (MEMORY, EXPONENTS):
-                code.put(array, x, zero)
-        with code.when(Name("spoilt", "int") > 0):
-            with code.loop("x", 0, total) as x:
+        code, total, stride = self.code, Name("total", "int"), Name("end.of.numbers", "int")
+        left = {MEMORY: MARKED + Name("spoilt", "int"), MANTISSAS: MARKED, EXPONENTS: MARKED}
+        for array, rests in left.items():
+            with code.when(rests > 0), code.loop("x", 0, total) as x:
                 for area in range(self.areas):
-                    code.put(MEMORY, stride * area + x, zero)
-            with code.when(marked), code.loop("x", 0, total) as x:
-                for array, area in itertools.product((MANTISSAS, EXPONENTS), range(self.areas)):
-                    code.put(array, stride * area + x, zero)
+                    code.put(array, stride * area + x, fill(0.0))
 
     def put_log_z(self) -> None:
         """Log Z of every lane; where it is no number, the sentence has left some that are none, and has no share."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -29,11 +29,10 @@ from ..code.expressions import (
     with_lane,
 )
 from ..code.statements import Code
-from ..rules.bounds import Bounds
 from ..rules.language import Position, Ref, Variable
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
-from .grids import first_of, last_of, place
+from .grids import place
 from .layout import Layout
 from .powers import with_gauge
 from .regions import Region, by_axes, regions_of
@@ -63,7 +62,7 @@ class Elements:
     tables_type: ClassVar[type[Tables]] = Tables
 
     def __post_init__(self) -> None:
-        cells = lower(self.recursion, widen=True)
+        cells = lower(self.recursion, for_blocks=True)
         self.cells = cells if self.in_logs else with_gauge(cells)
         self.tables = self.tables_type(self.cells, self.layout, self.lanes, self.shared, self.in_logs, self.code)
         self.regions = {w: list(regions_of(self.cells, w)) for w in self.tables.in_lanes if w.table != GAUGE}
@@ -115,7 +114,7 @@ class Elements:
 
         :param part: whether the output has a table for each part of the sentences.
         """
-        numbers = [(w, Region(self.tables.plain(w), Bounds([], []), ())) for w in self.tables.numbers]
+        numbers = [(w, Region(self.tables.plain(w), ())) for w in self.tables.numbers]
         for w, region in (*self.all_regions(), *numbers):
             if self.tables.is_counted(w):
                 self._drain(region, self.place(w, region, adjoint=True), part)
@@ -169,10 +168,5 @@ class Elements:
         """Loops over the elements of a region; ``n`` for the length, or that of the lane at hand."""
         if n is not None:
             self.code.set("at.n", n)
-        with ExitStack() as stack:
-            for loop in region.loops:
-                stack.enter_context(self.code.loop(f"at.{loop.name}", first_of(loop), last_of(loop) + 1))
-            for x in region.ref.symbols:
-                if isinstance(x, Variable):
-                    stack.enter_context(self.code.loop(f"sym.{x.name}", 0, self.layout.size(x.size)))
+        with self.tables.sums.loops(region.loops, [x for x in region.ref.symbols if isinstance(x, Variable)]):
             yield

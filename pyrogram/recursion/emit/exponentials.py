@@ -123,17 +123,3 @@ def reduced_exp(code: Code, x: Expression, dtype: str) -> tuple[Name, Expression
     for d in range(degree - 1, -1, -1):
         total = fma(total, r, one(1 / math.factorial(d)))
     return k, total
-
-
-def exp_of_lanes(code: Code, x: Expression, dtype: str) -> Expression:
-    """exp in every lane, or of a vector, to about a unit in the last place; zero below the normal range, NaN stays."""
-
-    def one(number: float) -> Expression:
-        return like(x, number)
-
-    double = dtype == "float64"
-    lowest, highest = (-708.0, 709.0) if double else (-87.0, 88.0)
-    k, total = reduced_exp(code, x, dtype)
-    inside = code.let(least(greatest(k, one(-1022.0 if double else -126.0)), one(1023.0 if double else 127.0)))
-    power = code.let(total * power_of_two(inside))
-    return select(x < one(lowest), one(0.0), select(x > one(highest), one(math.inf), power))

@@ -33,7 +33,6 @@ class Grid:
     :param numbers: the array that they are in, if they are numbers, the same in all lanes, and not cells.
     :param adjoint: whether they are adjoints.
     :param items: of how many items the greatest value is the product; 0 for a weight or an adjoint.
-    :param of: of adjoints of items, the first cell of the table of these.
     """
 
     start: Expression
@@ -44,7 +43,6 @@ class Grid:
     numbers: Array | None = None
     adjoint: bool = False
     items: int = 0
-    of: Expression | None = None
 
     @property
     def variables(self) -> tuple[Variable, ...]:
@@ -64,20 +62,13 @@ class Grid:
 
     def index(self, steps: Mapping[str, int]) -> Expression:
         """The number of a cell, some steps from the indices at hand."""
-        return self._index(self.start, steps)
-
-    def _index(self, index: Expression, steps: Mapping[str, int]) -> Expression:
+        index = self.start
         if self.positions:
             first, *others = (within(place(p, steps), 0, PITCH) for p in self.positions)
             index = index + functools.reduce(lambda total, x: total * PITCH + x, others, first) * self.block
         for x, stride in zip(self.symbols, self.strides, strict=True):
             index = index + _symbol(x, steps) * stride
         return index
-
-    def index_of(self, steps: Mapping[str, int]) -> Expression:
-        """The number of the item whose adjoint is in such a cell."""
-        assert self.of is not None
-        return self._index(self.of, steps)
 
     def value(self, steps: Mapping[str, int]) -> Expression:
         """The plain number that it holds there, in lanes."""

@@ -13,7 +13,7 @@ from ..rules.cells import CellClass, Head, Loop, Term
 from ..rules.language import Ref, Variable
 from ..rules.lowering import items_here
 from .grids import Factor, Held
-from .instances import the_cell
+from .instances import in_order, where
 from .powers import Powers
 from .sums import Sums
 from .tables import Tables
@@ -31,10 +31,6 @@ class Pass:
     def __init__(self, tables: Tables, code: Code, sums: Sums) -> None:
         self.tables, self.code, self.sums, self.in_range = tables, code, sums, sums.numbers.in_range
         self.cells = tables.cells
-        spans = self.cells.of("span")
-        self.fixed = [c for c in spans if c.width is not None]
-        self.rest = next((c for c in spans if c.width is None), None)
-        self.points, self.goal = self.cells.of("point"), self.cells.of("goal")
         self.first = self.cells.first
 
     def factors(self, refs: Sequence[Ref]) -> list[Factor]:
@@ -101,18 +97,9 @@ class Inside(Pass):
         if self.in_range:
             self.sums.open_range()
         powers.begin(self.sums.numbers)
-        with code.loop("at.j", self.first, N + 1) as j:
-            for c in self.fixed:
-                with the_cell(code, c, self.first):
-                    self._cell(c)
-            if self.rest is not None:
-                with code.loop("at.i", j - self.rest.least, self.first - 1, -1):
-                    self._cell(self.rest)
-            for c in self.points:
-                with the_cell(code, c, self.first):
-                    self._cell(c)
-            if self.in_range:
-                powers.choose()
+        for cell in in_order(code, self.cells, close=powers.choose if self.in_range else None):
+            if cell.kind != "goal":
+                self._cell(cell)
         self._close()
 
     # ------------------------------------------------------------------ cells
@@ -126,12 +113,12 @@ class Inside(Pass):
                 written.add(table)
             for term in head.terms:
                 if not self.reads_own_rows(cell, term):
-                    with self.sums.where(term.guard):
+                    with where(self.code, term.guard):
                         self.sums.contract(grid, *self.values(cell, term))
             with self.own_rows(cell, head, backwards=False) as (rows, terms):
                 for term in terms:
-                    with self.sums.where(term.guard):
-                        self.sums.contract(grid, self.factors(term.factors), known=rows)
+                    with where(self.code, term.guard):
+                        self.sums.contract(grid, self.factors(term.all_factors), term.loops, known=rows)
         for ref in {h.ref.table: h.ref for h in cell.heads}.values() if self.in_range else ():
             self.sums.look_at(self.tables.whole(ref))
 
@@ -143,12 +130,10 @@ class Inside(Pass):
         numbers.set("z.sum", numbers.zero)
         with self.ends() as here:
             numbers.set("goal.value", numbers.zero)
-            for c in self.goal:
-                for head in c.heads:
-                    for term in head.terms:
-                        if head.ref.table == self.cells.goal:
-                            with self.sums.where(term.guard):
-                                self.sums.add_up("goal.value", *self.values(c, term))
+            for cell in self.cells.of("goal"):
+                for term in (t for head in cell.heads for t in head.terms):
+                    with where(self.code, term.guard):
+                        self.sums.add_up("goal.value", *self.values(cell, term))
             z = numbers.select(here > fill(0.0), numbers.get("goal.value"), numbers.get("z.sum"))
             numbers.set("z.sum", z)
         numbers.put_z(numbers.get("z.sum"))

@@ -8,18 +8,18 @@ derivations, draws. They differ in what they do at an instance.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ..code.expressions import Array, Expression, Name, equal, greatest, least
+from ..code.expressions import Array, Expression, Name, equal
 from ..code.statements import Code
 from ..rules.cells import CellClass, Cells, Head, Term
-from ..rules.language import Bound, Entry, Position, Ref, Variable, Word
+from ..rules.language import Bound, Entry, Position, Ref, Variable
+from .grids import first_of, last_of, place
 from .layout import Layout
 
 Numbers = Any  # a numpy array
@@ -42,59 +42,27 @@ class Enumeration:
 
     # ------------------------------------------------------------------ items
 
-    def heads_upwards(self, clear: Callable[[Ref], None]) -> Iterator[Head]:
+    def heads(self, clear: Callable[[Ref], None]) -> Iterator[Head]:
         """All items in the order of filling, by head: code that is added after a head is within loops over them.
 
         :param clear: code for all symbols of an item, before its first head.
         """
-        for cell in self._cells(upwards=True):
+        for cell in in_order(self.code, self.cells):
             for ref in {head.ref.table: head.ref for head in cell.heads}.values():
                 clear(ref)
             for head in cell.heads:
-                with self._symbols(head, upwards=True):
+                with self._symbols(head):
                     yield head
-
-    def heads_downwards(self) -> Iterator[Head]:
-        """The same in the reverse order."""
-        for cell in self._cells(upwards=False):
-            for head in reversed(cell.heads):
-                with self._symbols(head, upwards=False):
-                    yield head
-
-    def _cells(self, upwards: bool) -> Iterator[CellClass]:
-        code, first, n = self.code, self.cells.first, Name("n", "int")
-        columns, goal = [*self.cells.of("span"), *self.cells.of("point")], self.cells.of("goal")
-        if not upwards:
-            yield from goal
-        if columns:
-            with code.loop("at.j", first, n + 1) if upwards else code.loop("at.j", n, first - 1, -1):
-                for cell in columns if upwards else reversed(columns):
-                    with self._of_column(cell, upwards):
-                        yield cell
-        if upwards:
-            yield from goal
-
-    def _of_column(self, cell: CellClass, upwards: bool) -> AbstractContextManager[object]:
-        """The cells of a class that end at j."""
-        first, last = self.cells.first, J - cell.least
-        if cell.kind != "span" or cell.width is not None:
-            return the_cell(self.code, cell, first)
-        return self.code.loop("at.i", last, first - 1, -1) if upwards else self.code.loop("at.i", first, last + 1)
 
     @contextmanager
-    def _symbols(self, head: Head, upwards: bool) -> Iterator[None]:
+    def _symbols(self, head: Head) -> Iterator[None]:
         """Loops over the symbols of a head. Where a list of rules names one, the loop is over the rows of the list.
 
         That is the outer one: a row may read all that earlier rows have added to.
         """
-        symbols = head.ref.symbols
+        rows = [x.row for x in head.ref.symbols if isinstance(x, Entry)]
         with ExitStack() as stack:
-            for x in symbols:
-                self._enter_word(stack, x)
-            for x in dict.fromkeys(x.row for x in symbols if isinstance(x, Entry)):
-                size = self.layout.size(x.size)
-                stack.enter_context(self.code.loop(f"sym.{x.name}", *((0, size) if upwards else (size - 1, -1, -1))))
-            for x in dict.fromkeys(x for x in symbols if isinstance(x, Variable)):
+            for x in dict.fromkeys([*rows, *(x for x in head.ref.symbols if isinstance(x, Variable))]):
                 stack.enter_context(self.code.loop(f"sym.{x.name}", 0, self.layout.size(x.size)))
             yield
 
@@ -104,14 +72,12 @@ class Enumeration:
         """All instances that prove an item of a head, by term: code that is added after a term is within loops over
         them.
         """
-        code, position = self.code, self.layout.position
+        code = self.code
         known = {x.row if isinstance(x, Entry) else x for x in head.ref.symbols}
         for term in head.terms:
-            with self._where(term.guard), ExitStack() as stack:
+            with where(code, term.guard), ExitStack() as stack:
                 for loop in term.loops:
-                    low = functools.reduce(greatest, map(position, loop.low))
-                    high = functools.reduce(least, map(position, loop.high))
-                    stack.enter_context(code.loop(f"at.{loop.name}", low, high + 1))
+                    stack.enter_context(code.loop(f"at.{loop.name}", first_of(loop), last_of(loop) + 1))
                 for x in dict.fromkeys(term.all_symbols):
                     if x not in known:
                         stack.enter_context(code.loop(f"sym.{x.name}", 0, self.layout.size(x.size)))
@@ -126,18 +92,8 @@ class Enumeration:
         """All instances that prove the item at hand; see :meth:`instances`."""
         for cell in self.cells.classes:
             for head in (h for h in cell.heads if h.ref.table == table):
-                with self._where(cell.widths), self._matching(head):
+                with where(self.code, cell.widths), self._matching(head):
                     yield from self.instances(head)
-
-    @contextmanager
-    def _where(self, bounds: Iterable[Bound]) -> Iterator[None]:
-        """If bounds of positions hold."""
-        position = self.layout.position
-        with ExitStack() as stack:
-            for b in bounds:
-                test = position(Position(b.x)) <= position(Position(b.y, b.most))
-                stack.enter_context(self.code.when(test))
-            yield
 
     @contextmanager
     def _matching(self, head: Head) -> Iterator[None]:
@@ -146,7 +102,6 @@ class Enumeration:
             bound: set[Variable] = set()
             for a, x in enumerate(head.ref.symbols):
                 wanted = self.layout.symbol(here(a))
-                self._enter_word(stack, x)
                 if isinstance(x, Variable) and x not in bound:
                     bound.add(x)
                     self.code.set(f"sym.{x.name}", wanted)
@@ -165,16 +120,36 @@ class Enumeration:
             self.code.set(f"sym.{x.row.name}", ROWS_BY_SYMBOL[place])
             yield
 
-    def _enter_word(self, stack: ExitStack, x: object) -> None:
-        """Where a head's symbol is a word, there is a head only where there is a word: no fence post 0 has one."""
-        if isinstance(x, Word):
-            at = self.layout.position(x.position)
-            stack.enter_context(self.code.when((at >= 1) & (at <= Name("n", "int"))))
-
 
 def here(axis: int) -> Variable:
     """A symbol of the item at hand."""
     return Variable(f"here.{axis}", 1)
+
+
+def in_order(
+    code: Code, cells: Cells, backwards: bool = False, close: Callable[[], None] | None = None
+) -> Iterator[CellClass]:
+    """The classes of cells in the order of filling, or backwards: code that is added after one is within loops over
+    its cells. The goal is the last one, or the first.
+
+    :param close: code after all cells that end at j.
+    """
+    classes, last = [*cells.of("span"), *cells.of("point")], Name("at.n", "int")
+    if backwards:
+        yield from cells.of("goal")
+    with code.loop("at.j", *((last, cells.first - 1, -1) if backwards else (cells.first, last + 1))):
+        for cell in reversed(classes) if backwards else classes:
+            first, end = cells.first, J - cell.least
+            if cell.kind != "span" or cell.width is not None:
+                with the_cell(code, cell, first):
+                    yield cell
+                continue
+            with code.loop("at.i", *((first, end + 1) if backwards else (end, first - 1, -1))):
+                yield cell
+        if close is not None:
+            close()
+    if not backwards:
+        yield from cells.of("goal")
 
 
 @contextmanager
@@ -186,6 +161,15 @@ def the_cell(code: Code, cell: CellClass, first: int) -> Iterator[None]:
     else:
         test = equal(J, cell.least) if cell.width is not None else J >= cell.least
     with code.when(test):
+        yield
+
+
+@contextmanager
+def where(code: Code, bounds: Iterable[Bound]) -> Iterator[None]:
+    """If bounds of positions hold."""
+    with ExitStack() as stack:
+        for b in bounds:
+            stack.enter_context(code.when(place(Position(b.x)) <= place(Position(b.y, b.most))))
         yield
 
 

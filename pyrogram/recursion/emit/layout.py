@@ -22,11 +22,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..code.expressions import Array, Element, Elements, Expression, Name, value, within
+from ..code.expressions import Array, Element, Elements, Expression, Name, equal, value, within
 from ..code.statements import Code
 from ..rules.cells import Cells
 from ..rules.domains import last_read
 from ..rules.language import Constant, Entry, Place, Position, Ref, Size, Variable, Word
+from ..rules.rewrites import LENGTH
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class Layout:
         last = last_read([term.rule for _, _, term in cells.terms], cells.first, cells.domains)
         tables = []
         for name, table in cells.recursion.tables.items():
-            if not table.is_item and name in cells.arity:
+            if not (table.is_item or table.source) and name in cells.arity:
                 tables.append(WeightTable(name, last.get(name, (0,) * cells.arity[name]), table.sizes))
         return tables
 
@@ -126,9 +127,7 @@ class Layout:
     # ------------------------------------------------------------------ indices
 
     def position(self, x: Position) -> Expression:
-        if not x.name:
-            return value(x.offset)
-        return Name("n" if x.name == "n" else f"at.{x.name}", "int") + x.offset
+        return Name(f"at.{x.name}", "int") + x.offset if x.name else value(x.offset)
 
     def size(self, size: Size) -> Expression:
         return value(size) if isinstance(size, int) else Name(f"size.{size}", "int")
@@ -168,6 +167,17 @@ class Layout:
         """A weight."""
         return self.weight(ref)
 
+    def says(self, ref: Ref, source: str) -> Expression:
+        """Whether a position is the end of the sentence ``b``, or the symbol there its word: see :func:`.alike`."""
+        (x,) = ref.positions
+        if source == LENGTH:
+            return equal(self.position(x), Array("lengths", "int")[Name("b", "int")])
+        return equal(self.symbol(ref.symbols[0]), self.word(Word(source, x)))
+
+    def word(self, x: Word) -> Expression:
+        """The number of a word among all."""
+        return self.symbol(x)
+
     def has_one_place(self, ref: Ref) -> bool:
         """Whether a weight at the same positions is at the same place of every sentence's table."""
         return not any(isinstance(x, Word) for x in ref.symbols)
@@ -179,29 +189,3 @@ class Layout:
     def is_counted(self, table: str) -> bool:
         """Whether posteriors of the weights of a table are wanted."""
         return table not in self.given
-
-    # ------------------------------------------------------------------ items
-
-    def place_items(self, code: Code) -> Expression:
-        """Where each item begins in one array of cells; returns the number of cells."""
-        total: Expression = value(0)
-        for name, sizes in self.cells.sizes.items():
-            start = code.set(f"start.{name}", total)
-            count: Expression = value(1)
-            for _ in range(self.cells.arity[name]):
-                count = count * Name("pitch", "int")
-            for size in sizes:
-                count = count * self.size(size)
-            total = start + count
-        return code.set("cells", total)
-
-    def item(self, ref: Ref) -> Expression:
-        """The number of an item's cell."""
-        values = [*map(self.position, ref.positions), *map(self.symbol, ref.symbols)]
-        extents = [Name("pitch", "int")] * len(ref.positions) + [self.size(s) for s in self.cells.sizes[ref.table]]
-        index: Expression | None = None
-        for at, extent in zip(values, extents, strict=True):
-            x = within(at, 0, extent)
-            index = x if index is None else index * extent + x
-        start: Expression = Name(f"start.{ref.table}", "int")
-        return start if index is None else start + index

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ..code.expressions import Expression, Name, Type, fill, greatest, least, like, power_of_two, select
+from ..code.expressions import Expression, Name, Type, fill, greatest, least, like, power_of_two, select, spread
 from ..code.statements import Code
 from .numbers import MOST_ADJOINT, Range
 
@@ -46,14 +46,14 @@ class Extremes:
 
     def include(self, code: Code, x: Expression) -> None:
         """One more number; zero and NaN are neither small nor large."""
-        x = code.let(x)
+        x = code.let(spread(x, self.type))
         code.set(self.least.name, least(select(x > like(x, 0.0), x, like(x, math.inf)), self.least))
         code.set(self.greatest.name, greatest(x, self.greatest))
 
     @property
     def outside(self) -> Expression:
-        """The lanes in which one is outside its range."""
-        return (self.least < self.low) | (self.greatest > self.high)
+        """The lanes, or the places of a vector, in which one is outside its range."""
+        return (self.least < spread(self.low, self.type)) | (self.greatest > spread(self.high, self.type))
 
 
 ITEM, GOAL = Extremes("item"), Extremes("goal")

@@ -7,8 +7,6 @@ from __future__ import annotations
 import math
 
 from ..code.expressions import (
-    VECTOR,
-    Array,
     Expression,
     exponent_of,
     fma,
@@ -16,8 +14,6 @@ from ..code.expressions import (
     like,
     power_of_two,
     select,
-    vector_of,
-    with_lane,
 )
 from ..code.statements import Code
 
@@ -46,15 +42,3 @@ def log_of_lanes(code: Code, x: Expression) -> Expression:
     for k in range(_TERMS - 2, -1, -1):
         series = fma(series, square, one(1 / (2 * k + 1)))
     return fma(exponent + above, one(math.log(2.0)), (s + s) * series)
-
-
-def gather(numbers: Array, places: Array, first: Expression, start: Expression | None = None) -> Expression:
-    """A vector of ``numbers[places[first]], ..., numbers[places[first + 7]]``.
-
-    :param start: what the places count from; None: the first number.
-    """
-    vector = vector_of(0.0)
-    for lane in range(VECTOR):
-        place: Expression = places[first + lane]
-        vector = with_lane(vector, lane, numbers[place if start is None else start + place])
-    return vector

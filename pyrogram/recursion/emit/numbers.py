@@ -18,6 +18,7 @@ from ..code.expressions import (
     Array,
     Expression,
     Name,
+    Type,
     any_lane,
     equal,
     exponent_of,
@@ -26,11 +27,12 @@ from ..code.expressions import (
     greatest,
     least,
     like,
-    scaled,
+    power_of_two,
     select,
+    spread,
 )
 from ..code.statements import Code
-from .weights import MEMORY
+from .weights import MEMORY, VECTORS
 
 MANTISSAS, EXPONENTS = Array("mantissas", "lanes"), Array("exponents", "lanes")  # numbered as the memory of lanes
 MARKED = Name("marked", "int")  # whether a block has numbers with exponents
@@ -66,8 +68,9 @@ class Range:
 
 
 def any_of(mask: Expression) -> Expression:
-    """Whether something holds in a lane."""
-    return any_lane(select(mask, fill(1.0), fill(0.0)))
+    """Whether something holds in a lane, or in a place of a vector."""
+    type: Type = "lanes" if mask.type == "mask" else "vector"
+    return any_lane(select(mask, spread(1.0, type), spread(0.0, type)))
 
 
 @dataclass(frozen=True)
@@ -78,16 +81,15 @@ class Pair:
     e: Expression
 
 
-@dataclass(frozen=True)
-class Sum(Pair):
-    """A sum whose exponent is known before its terms are added."""
-
-
 class Numbers:
-    """Numbers in cells and in variables, and sums and products of them: plain ones here, others below."""
+    """Numbers in cells and in variables, and sums and products of them: plain ones here, others below.
 
-    def __init__(self, code: Code) -> None:
-        self.code = code
+    :param type: ``lanes``, or ``vector`` for eight neighbours at once.
+    """
+
+    def __init__(self, code: Code, type: Type = "lanes") -> None:
+        self.code, self.type = code, type
+        self.memory = MEMORY if type == "lanes" else VECTORS
 
     @property
     def in_range(self) -> bool:
@@ -97,12 +99,12 @@ class Numbers:
     @property
     def zero(self) -> Number:
         """What a sum begins with."""
-        return fill(0.0)
+        return spread(0.0, self.type)
 
     @property
     def one(self) -> Number:
         """The product of nothing."""
-        return fill(1.0)
+        return spread(1.0, self.type)
 
     def of(self, x: Expression) -> Number:
         """A plain number, in lanes."""
@@ -119,34 +121,15 @@ class Numbers:
 
     def load(self, cell: Expression) -> Number:
         """The number in a cell."""
-        return MEMORY[cell]
+        return self.memory[cell]
 
     def put(self, cell: Expression, x: Number) -> None:
         """Write a cell."""
-        self.code.put(MEMORY, cell, x)
-
-    def load_adjoint(self, cell: Expression, of: Expression) -> Number:
-        """The adjoint in a cell, a sum.
-
-        :param of: the cell of the item, or of the weight.
-        """
-        return self.load(cell)
-
-    def put_adjoint(self, cell: Expression, x: Number) -> None:
-        """Write the cell of an adjoint."""
-        self.put(cell, x)
-
-    def adjoint(self, cell: Expression, of: Expression) -> Number:
-        """The number in the cell of an adjoint; of an item that is zero, zero."""
-        return self.load(cell)
-
-    def spread(self, x: Name) -> Expression:
-        """What each lane has, as a plain number."""
-        return x
+        self.code.put(self.memory, cell, x)
 
     def put_posterior(self, cell: Expression, weight: Number, count: Number) -> None:
         """Write a weight times a sum that lacks it, times :data:`SHARE`, as a plain number; zero if one of them is."""
-        count, share = self.code.let(count), self.code.let(self.spread(SHARE))
+        count, share = self.code.let(count), self.code.let(spread(SHARE, self.type))
         nothing = self.is_zero(weight) | self.is_zero(count) | equal(share, like(share, 0.0))
         self.put(cell, select(nothing, like(weight, 0.0), weight * count * share))
 
@@ -155,12 +138,12 @@ class Numbers:
         return self.code.let(x)
 
     def set(self, name: str, x: Number) -> Number:
-        """A number in a variable."""
-        return self.code.set(name, x)
+        """A number in a variable; of lanes and vectors, each has one of its own."""
+        return self.code.set(name if self.type == "lanes" else f"{name}.{self.type}", x)
 
     def get(self, name: str) -> Number:
         """The number in a variable."""
-        return Name(name, "lanes")
+        return Name(name if self.type == "lanes" else f"{name}.{self.type}", self.type)
 
     def times(self, a: Number, b: Number) -> Number:
         """A product."""
@@ -176,7 +159,7 @@ class Numbers:
 
     def bounded(self, adjoint: Number) -> Number:
         """An adjoint. Those of what is zero can be of any size: they matter to nobody, and must not become infinite."""
-        return least(self.spread(MOST_ADJOINT), adjoint)  # in this order NaN is kept
+        return least(spread(MOST_ADJOINT, self.type), adjoint)  # in this order NaN is kept
 
     def select(self, test: Expression, a: Number, b: Number) -> Number:
         """a where the test holds, else b."""
@@ -225,9 +208,8 @@ class LogNumbers(Numbers):
 class PairNumbers(Numbers):
     """Cells that are m * 2**e, in :data:`.MANTISSAS` and :data:`.EXPONENTS`.
 
-    A sum has the exponent of its greatest term so far. Adjoints have the exponent of their item, negative: times their
-    item they are at most about one. Powers of two are exact, and terms come in the order in which plain numbers have
-    them, so that the mantissa is rounded as a plain number would be.
+    A sum has the exponent of its greatest term so far. Powers of two are exact, and terms come in the order in which
+    plain numbers have them, so that the mantissa is rounded as a plain number would be.
     """
 
     in_range = False
@@ -247,12 +229,17 @@ class PairNumbers(Numbers):
     def of(self, x: Expression) -> Pair:
         return self.normal(Pair(x, fill(0.0)))
 
+    def scaled(self, m: Expression, e: Expression) -> Expression:
+        """m * 2**e, for e of any size: below the range of exponents it is next to zero."""
+        most = fill(self.range.bits)
+        return m * power_of_two(least(greatest(e, fill(0.0) - most), most))
+
     def normal(self, x: Pair) -> Pair:
         """The same number with 1 <= m < 2."""
         m = self.code.let(x.m)
         exponent = self.code.let(exponent_of(m))
         e = select(equal(m, fill(0.0)), fill(self.range.lowest), exponent + x.e)
-        return self.let(Pair(scaled(m, fill(0.0) - exponent), e))
+        return self.let(Pair(self.scaled(m, fill(0.0) - exponent), e))
 
     def is_zero(self, x: Pair) -> Expression:
         return equal(x.m, fill(0.0))
@@ -260,7 +247,7 @@ class PairNumbers(Numbers):
     def value(self, x: Pair) -> Expression:
         """As a plain number: zero below the range, infinite above it."""
         x, bits = self.normal(x), fill(self.range.bits)
-        above = select(x.e > bits, x.m * fill(math.inf), scaled(x.m, x.e))
+        above = select(x.e > bits, x.m * fill(math.inf), self.scaled(x.m, x.e))
         return select(x.e < fill(0.0) - bits, x.m * fill(0.0), above)
 
     def load(self, cell: Expression) -> Pair:
@@ -271,17 +258,6 @@ class PairNumbers(Numbers):
         cell, x = self.code.let(cell), self.normal(x)
         self.code.put(MANTISSAS, cell, x.m)
         self.code.put(EXPONENTS, cell, x.e)
-
-    def load_adjoint(self, cell: Expression, of: Expression) -> Sum:
-        return Sum(MANTISSAS[cell], fill(0.0) - EXPONENTS[of])
-
-    def put_adjoint(self, cell: Expression, x: Pair) -> None:
-        self.code.put(MANTISSAS, cell, x.m)
-
-    def adjoint(self, cell: Expression, of: Expression) -> Pair:
-        m, e = self.code.let(MANTISSAS[cell]), self.code.let(fill(0.0) - EXPONENTS[of])
-        nothing = equal(m, fill(0.0)) | (e > fill(-self.range.lowest / 2.0))  # or in units of an item that is zero
-        return self.select(nothing, self.zero, Pair(m, e))
 
     def put_posterior(self, cell: Expression, weight: Pair, count: Pair) -> None:
         posterior = self.value(self.times(weight, count)) * SHARE
@@ -306,14 +282,11 @@ class PairNumbers(Numbers):
 
     def add_product(self, total: Pair, a: Pair, b: Pair) -> Pair:
         e = self.code.let(a.e + b.e)
-        if isinstance(total, Sum):
-            return Sum(self.code.let(fma(scaled(a.m, e - total.e), b.m, total.m)), total.e)
         top = self.code.let(greatest(total.e, e))
-        return self.let(Pair(fma(scaled(a.m, e - top), b.m, scaled(total.m, total.e - top)), top))
+        return self.let(Pair(fma(self.scaled(a.m, e - top), b.m, self.scaled(total.m, total.e - top)), top))
 
     def bounded(self, adjoint: Pair) -> Pair:
-        of_nothing = adjoint.e > fill(-self.range.lowest / 2.0)  # in units of an item that is zero
-        return self.normal(self.select(of_nothing, self.zero, adjoint))
+        return adjoint
 
     def select(self, test: Expression, a: Pair, b: Pair) -> Pair:
         return Pair(select(test, a.m, b.m), select(test, a.e, b.e))
@@ -338,4 +311,4 @@ class PairNumbers(Numbers):
 
     def aligned(self, x: Pair, e: Expression) -> Expression:
         """A number in units of 2**e."""
-        return scaled(x.m, x.e - e)
+        return self.scaled(x.m, x.e - e)

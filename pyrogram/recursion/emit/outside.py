@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..code.expressions import Name, fill
-from ..rules.cells import CellClass, Loop, Term
-from ..rules.language import Position, Ref, Variable
+from ..rules.cells import CellClass, Term
+from ..rules.language import Ref, Variable
 from .grids import Factor, Grid, Held
 from .inside import N, Pass
-from .instances import the_cell
+from .instances import in_order, where
 from .regions import by_axes, regions_of
 from .weights import PITCH, weight_cells
 
@@ -31,31 +31,22 @@ class Outside(Pass):
         code.set("at.n", N)
         self._clear()
         numbers.set("inverse", numbers.inverse(numbers.let(numbers.z())))  # no NaN from lanes without a sentence
-        self._late: list[tuple[Grid, list[Factor]]] = []
-        self._goal()
-        with code.loop("at.j", N, self.first - 1, -1) as j:
-            for c in reversed(self.points):
-                with the_cell(code, c, self.first):
-                    self._cell(c)
-            if self.rest is not None:
-                with code.loop("at.i", self.first, j + (1 - self.rest.least)):
-                    self._cell(self.rest)
-            for c in reversed(self.fixed):
-                with the_cell(code, c, self.first):
-                    self._cell(c)
+        for cell in in_order(code, self.cells, backwards=True):
+            if cell.kind == "goal":
+                self._goal(cell)
+                code.set("at.n", N)
+            else:
+                self._cell(cell)
         code.set("at.n", N)
-        self._add_late()
         self._close()
 
-    def _goal(self) -> None:
+    def _goal(self, cell: CellClass) -> None:
         numbers, adjoint = self.sums.numbers, GOAL
         with self.ends() as here:
             numbers.set(adjoint.name, numbers.select(here > fill(0.0), numbers.get("inverse"), numbers.zero))
-            for c in self.goal:
-                for head in (h for h in c.heads if h.ref.table == self.cells.goal):
-                    for term in head.terms:
-                        with self.sums.where(term.guard):
-                            self._open(c, term, adjoint)
+            for term in (t for head in cell.heads for t in head.terms):
+                with where(self.code, term.guard):
+                    self._open(cell, term, adjoint)
 
     def _cell(self, cell: CellClass) -> None:
         bounded: set[str] = set()
@@ -69,11 +60,11 @@ class Outside(Pass):
                 if terms:
                     self._bound(grid, rows)
                 for term in terms:
-                    with self.sums.where(term.guard):
-                        self._reverse(grid, term.factors, self.factors(term.factors), rows)
+                    with where(self.code, term.guard), self.sums.loops(term.loops):
+                        self._reverse(grid, term.all_factors, self.factors(term.all_factors), rows)
             for term in reversed(head.terms):
                 if not self.reads_own_rows(cell, term):
-                    with self.sums.where(term.guard):
+                    with where(self.code, term.guard):
                         self._open(cell, term, adjoint)
 
     def _bound(self, adjoint: Grid, known: Sequence[Variable] = ()) -> None:
@@ -97,9 +88,8 @@ class Outside(Pass):
             self._reverse(adjoint, term.factors, values)
             adjoint = self.formed(cell, term, [adjoint, *self.factors(term.factors)], adjoint=True)
             refs, loops = term.inner.factors, term.inner.loops
-        late = cell.kind == "point" and cell.width is None and not (loops or term.guard or isinstance(adjoint, Held))
         with self.sums.loops(loops):
-            self._reverse(adjoint, refs, self.factors(refs), late=late)
+            self._reverse(adjoint, refs, self.factors(refs))
 
     def _reverse(
         self,
@@ -107,28 +97,16 @@ class Outside(Pass):
         refs: Sequence[Ref],
         values: Sequence[Factor],
         known: Sequence[Variable] = (),
-        late: bool = False,
     ) -> None:
         """The reverse of a product: each factor's adjoint gets that of the product times all other factors.
 
         :param values: of the factors, and of others that are multiplied.
         :param known: symbols that are at hand.
-        :param late: whether counts of weights that know no position are added up when all points have been done.
         """
         for x, f in enumerate(refs):
             if f.is_item or self.tables.is_counted(weight_cells(f)):
-                target, others = self.tables.target(f), [adjoint, *values[:x], *values[x + 1 :]]
-                if late and not f.is_item and self.tables.is_plain(weight_cells(f)):
-                    self._late.append((target, others))
-                else:
-                    self.sums.contract(target, others, known=known)
-
-    def _add_late(self) -> None:
-        """Counts that are sums over all points of the class that has no end: each is added to memory once."""
-        for cell in (c for c in self.points if c.width is None):
-            points = Loop("j", (Position("", cell.least),), (Position("n"),))
-            for target, others in self._late:
-                self.sums.contract(target, others, [points])
+                others = [adjoint, *values[:x], *values[x + 1 :]]
+                self.sums.contract(self.tables.target(f), others, known=known)
 
     # ------------------------------------------------------------------ posteriors
 
@@ -153,7 +131,7 @@ class Outside(Pass):
             with code.loop("x", 0, rows) as x:
                 end = (x * PITCH + N + 1) * block
                 with code.loop("y", x * (PITCH + 1) * block, end) as y:
-                    numbers.put_adjoint(Name(f"adjoint.{name}", "int") + y, numbers.zero)
+                    numbers.put(Name(f"adjoint.{name}", "int") + y, numbers.zero)
         for ref in self._counted():
             self.sums.clear(self.tables.weight(ref, posterior=True))
 

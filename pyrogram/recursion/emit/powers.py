@@ -127,7 +127,7 @@ def with_gauge(cells: Cells) -> Cells:
         return [Head(h.ref, [gauged(cell, term) for term in h.terms]) for h in cell.heads]
 
     classes = [replace(c, heads=heads(c)) for c in cells.classes]
-    recursion = with_rules(cells.recursion, cells.recursion.rules, {GAUGE: ()})
+    recursion = with_rules(cells.recursion, cells.recursion.rules, {GAUGE: ()}, GAUGE)
     return replace(cells, recursion=recursion, classes=classes, arity={**cells.arity, GAUGE: 1})
 
 

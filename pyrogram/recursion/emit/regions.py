@@ -12,7 +12,7 @@ Only these elements are read, and only these have posteriors.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ..rules.bounds import Bounds
@@ -27,18 +27,7 @@ class Region:
     """Elements of a weight that a rule speaks of, in loops over its axes: variables axis0, axis1, ..."""
 
     ref: Ref
-    bounds: Bounds
     loops: tuple[Loop, ...]
-
-    @staticmethod
-    def of(ref: Ref, bounds: Bounds, names: Sequence[str]) -> Region:
-        """Loops over the axes ``names``."""
-        known = ["", "n"]
-        loops = []
-        for name in names:
-            loops.append(Loop(name, *bounds.limits(name, known)))
-            known.append(name)
-        return Region(ref, bounds, tuple(loops))
 
 
 def by_axes(ref: Ref) -> Ref:
@@ -65,7 +54,7 @@ def regions_of(cells: Cells, w: WeightCells) -> Iterator[Region]:
                 bounds = bounds.hull(old[1])
             regions.append((_over_all(cells, f), bounds))
     for f, bounds in regions:
-        yield Region.of(f, bounds, names)
+        yield Region(f, tuple(Loop(x, *bounds.limits(x, ["", "n", *names[:a]])) for a, x in enumerate(names)))
 
 
 def _over_all(cells: Cells, f: Ref) -> Ref:

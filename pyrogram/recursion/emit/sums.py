@@ -25,10 +25,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..code.expressions import Expression, opaque
+from ..code.expressions import Expression, fill, opaque, total_of
 from ..code.statements import Code
 from ..rules.cells import Loop
-from ..rules.language import Bound, Position, Size, Variable
+from ..rules.language import Size, Variable
 from .grids import (
     TILE,
     Factor,
@@ -39,12 +39,11 @@ from .grids import (
     first_of,
     last_of,
     meets_items,
-    place,
     variables_of,
 )
 from .layout import Layout
 from .limits import ITEM, Extremes
-from .numbers import Number, Numbers, any_of
+from .numbers import Number, Numbers
 
 
 @dataclass
@@ -66,8 +65,6 @@ class Sums:
             return self.numbers.get(f.name)
         if f.numbers is not None:
             return self.numbers.of(f.value(steps))
-        if f.of is not None:
-            return self.numbers.adjoint(f.index(steps), f.index_of(steps))
         return self.numbers.load(f.index(steps))
 
     def loaded(self, f: Factor, steps: Steps, known: Known) -> Number:
@@ -78,16 +75,6 @@ class Sums:
         if key not in known:
             known[key] = self.numbers.let(self.value(f, steps))
         return known[key]
-
-    def total(self, f: Grid, steps: Steps) -> Number:
-        """A number that is added to, some steps from the indices at hand."""
-        if f.of is not None:
-            return self.numbers.load_adjoint(f.index(steps), f.index_of(steps))
-        return self.numbers.load(f.index(steps))
-
-    def put(self, f: Grid, steps: Steps, x: Number) -> None:
-        """Write a cell, some steps from the indices at hand."""
-        (self.numbers.put if f.of is None else self.numbers.put_adjoint)(f.index(steps), x)
 
     # ------------------------------------------------------------------ loops
 
@@ -117,17 +104,9 @@ class Sums:
         """The symbol, of those that sums are formed for, of which several are done at once."""
         return free[-1] if free else None
 
-    def closed(self, out: Grid, total: Number) -> tuple[Sums, Number]:
-        """A sum that is done, for a result, and the sums that it is a number of."""
-        return self, total
-
-    @contextmanager
-    def where(self, guard: Sequence[Bound]) -> Iterator[None]:
-        """What is done if bounds hold."""
-        with ExitStack() as stack:
-            for b in guard:
-                stack.enter_context(self.code.when(place(Position(b.x)) <= place(Position(b.y, b.most))))
-            yield
+    def closed(self, out: Grid, total: Number) -> tuple[Numbers, Number]:
+        """A sum that is done, for a result, and the numbers that it is one of."""
+        return self.numbers, total
 
     def _tiles(self, free: Sequence[Variable], tiled: Variable | None, body: Callable[[list[Steps]], None]) -> None:
         """Loops over symbols, one of them several at once; the body is told their steps."""
@@ -188,16 +167,22 @@ class Sums:
                 for name, term in zip(names, self.products(tile, factors), strict=True):
                     numbers.set(name, term)
             for name, steps in zip(names, tile, strict=True):
-                sums, total = self.closed(out, numbers.get(name))
-                sums.put(out, steps, sums.numbers.plus(sums.total(out, steps), total) if add else total)
+                numbers, total = self.closed(out, self.numbers.get(name))
+                cell = out.index(steps)
+                numbers.put(cell, numbers.plus(numbers.load(cell), total) if add else total)
 
         self._tiles(free, tiled, body)
 
     def add_up(self, name: str, factors: Sequence[Factor], loops: Sequence[Loop] = ()) -> None:
         """Add the products for all positions and symbols to a variable."""
-        with self.loops(loops, variables_of(factors)):
-            (term,) = self.products([{}], factors, [name])
-            self.numbers.set(name, term)
+        sums, numbers = self.suited(*factors), self.numbers
+        if sums is not self:
+            sums.numbers.set(name, sums.numbers.zero)
+        with sums.loops(loops, variables_of(factors)):
+            (term,) = sums.products([{}], factors, [name])
+            sums.numbers.set(name, term)
+        if sums is not self:
+            numbers.set(name, numbers.get(name) + fill(total_of(sums.numbers.get(name))))
 
     def products(self, tile: Sequence[Steps], factors: Sequence[Factor], totals: Sequence[str] = ()) -> list[Number]:
         """The product of factors for every place of a tile, added to the variables ``totals`` if there are any.
@@ -226,39 +211,36 @@ class Sums:
 
     def clear(self, grid: Grid) -> None:
         """Zero for all symbols of a table."""
-        with self.loops((), grid.variables):
-            self.numbers.put(grid.index({}), self.numbers.zero)
+        sums = self.suited(grid)
+        with sums.loops((), grid.variables):
+            sums.numbers.put(grid.index({}), sums.numbers.zero)
 
     def multiply_all(self, weight: Grid, count: Grid) -> None:
         """Sums that lack their weight become posteriors, for all symbols of a table."""
-        numbers = self.numbers
-        with self.loops((), count.variables):
-            weight_here, place = numbers.let(self.value(weight, {})), self.code.let(count.index({}))
+        sums = self.suited(weight, count)
+        numbers = sums.numbers
+        with sums.loops((), count.variables):
+            weight_here, place = numbers.let(sums.value(weight, {})), self.code.let(count.index({}))
             numbers.put_posterior(place, weight_here, numbers.load(place))
 
     # ------------------------------------------------------------------ ranges
 
     def open_range(self) -> None:
         """No item has been looked at."""
-        ITEM.begin(self.code)
+        self.extremes.begin(self.code)
 
     def look_at(self, grid: Grid) -> None:
         """Let all cells of a table count for the least item, if they are not zero, and for the greatest one."""
-        with self.loops((), grid.variables):
-            self.extremes.include(self.code, self.numbers.value(self.value(grid, {})))
-
-    def is_any_outside(self, lanes: Expression) -> Expression:
-        """Whether a number of some lane is outside its range, or an item that has been looked at in vectors.
-
-        :param lanes: those that are known to have one.
-        """
-        return any_of(lanes)
+        sums = self.suited(grid)
+        with sums.loops((), grid.variables):
+            self.extremes.include(self.code, sums.numbers.value(sums.value(grid, {})))
 
     def bound(self, grid: Grid, known: Sequence[Variable] = ()) -> None:
         """Take all adjoints of a table down to a number that they may be.
 
         :param known: symbols that are at hand.
         """
-        with self.loops((), [x for x in grid.variables if x not in known]):
+        sums = self if known else self.suited(grid)
+        with sums.loops((), [x for x in grid.variables if x not in known]):
             index = self.code.let(grid.index({}))
-            self.numbers.put(index, self.numbers.bounded(self.numbers.load(index)))
+            sums.numbers.put(index, sums.numbers.bounded(sums.numbers.load(index)))

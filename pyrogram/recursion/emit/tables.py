@@ -23,7 +23,7 @@ from .layout import Layout
 from .numbers import LogNumbers, Numbers
 from .sums import Sums
 from .vectors import VectorSums
-from .weights import EXPONENTS_OF_WORDS, GAUGE, NUMBERS, PITCH, WeightCells, axes, weight_cells
+from .weights import EXPONENTS_OF_WORDS, NUMBERS, PITCH, WeightCells, axes, weight_cells
 
 RESULTS = ("z", "z.exponent")
 
@@ -78,7 +78,7 @@ class Tables:
 
     def is_counted(self, w: WeightCells) -> bool:
         """Whether posteriors of a weight are wanted."""
-        return w.table != GAUGE and self.layout.is_counted(w.table)
+        return not self.cells.recursion.tables[w.table].source and self.layout.is_counted(w.table)
 
     def is_number(self, w: WeightCells) -> bool:
         """Whether it is a table of numbers that all sentences share."""
@@ -153,20 +153,16 @@ class Tables:
         numbers: Array | None = None,
         adjoint: bool = False,
         items: int = 0,
-        of: Expression | None = None,
     ) -> Grid:
         strides = [self.block(sizes[a + 1 :]) for a in range(len(sizes))]
         block, items = self.block(sizes), 0 if adjoint else items
-        return Grid(start, tuple(positions), tuple(symbols), tuple(strides), block, numbers, adjoint, items, of)
+        return Grid(start, tuple(positions), tuple(symbols), tuple(strides), block, numbers, adjoint, items)
 
     def item(self, ref: Ref, adjoint: bool = False) -> Grid:
         """An item, or the adjoints of it."""
         positions = ref.positions[len(ref.positions) - self.num_positions[ref.table] :]
-        start, adjoints = (Name(f"{what}.{ref.table}", "int") for what in ("item", "adjoint"))
-        sizes = self.cells.sizes[ref.table]
-        if adjoint:
-            return self._grid(adjoints, positions, ref.symbols, sizes, adjoint=True, of=start)
-        return self._grid(start, positions, ref.symbols, sizes, items=1)
+        start = Name(f"{'adjoint' if adjoint else 'item'}.{ref.table}", "int")
+        return self._grid(start, positions, ref.symbols, self.cells.sizes[ref.table], adjoint=adjoint, items=1)
 
     def whole(self, ref: Ref, adjoint: bool = False) -> Grid:
         """An item, or the adjoints of it, by all of its symbols."""

@@ -73,19 +73,6 @@ class DualNumbers(Numbers):
         self.base.put(cell, x.x)
         self.base.put(cell + TANGENTS, x.d)
 
-    def load_adjoint(self, cell: Expression, of: Expression) -> Dual:
-        cell = self.code.let(cell)
-        return Dual(self.base.load_adjoint(cell, of), self.base.load_adjoint(cell + TANGENTS, of))
-
-    def put_adjoint(self, cell: Expression, x: Dual) -> None:
-        cell = self.code.let(cell)
-        self.base.put_adjoint(cell, x.x)
-        self.base.put_adjoint(cell + TANGENTS, x.d)
-
-    def adjoint(self, cell: Expression, of: Expression) -> Dual:
-        cell = self.code.let(cell)
-        return Dual(self.base.adjoint(cell, of), self.base.adjoint(cell + TANGENTS, of))
-
     def put_posterior(self, cell: Expression, weight: Dual, count: Dual) -> None:
         cell, product = self.code.let(cell), self.times(weight, count)
         nothing = self.code.let(self.is_zero(weight) | self.is_zero(count))
@@ -203,6 +190,8 @@ class Tangents(LogCounts):
             self.elements.feed(region, self.elements.place(w, region) + TANGENTS * 2, self._direction, 0.0)
 
     def _direction(self, f: Ref) -> Expression:
+        if self.elements.cells.recursion.tables[f.table].source:
+            return value(0.0)
         return self.elements.layout.weight(f, f"direction.{f.table}")
 
     def put_log_z(self) -> None:

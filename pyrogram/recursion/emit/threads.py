@@ -35,8 +35,8 @@ from .driver import Blocks, LogCounts
 from .elements import Elements
 from .layout import Layout
 from .logarithms import log_of_lanes
-from .logs import LOG_Z
 from .numbers import MARKED
+from .sentences import LOG_Z
 from .tables import Tables
 
 NUMBERS = Array("numbers", "element")
@@ -169,7 +169,7 @@ def numbers_of(recursion: Recursion, weights: Mapping[str, Tensor], raised: bool
 
     :param raised: whether they are exponentiated.
     """
-    layout = ThreadTables(lower(recursion, widen=True), Layout(lower(recursion)), 1, shared=True)
+    layout = ThreadTables(lower(recursion, for_blocks=True), Layout(lower(recursion)), 1, shared=True)
     chosen = [weights[w.table][0][tuple(slice(None) if x == "all" else x for x in w.indices)] for w in layout.numbers]
     return torch.cat([(table.exp() if raised else table).flatten() for table in chosen])
 

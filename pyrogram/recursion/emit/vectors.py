@@ -22,43 +22,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..code.expressions import VECTOR, Array, Expression, Name, any_lane, fill, select, total_of, vector_of
-from ..rules.cells import Loop
+from ..code.expressions import VECTOR, Expression, fill, total_of, vector_of
 from ..rules.language import Size, Variable
 from .grids import Factor, Grid, variables_of
-from .limits import ITEM, Extremes
-from .numbers import Numbers
+from .limits import Extremes
+from .numbers import Number, Numbers
 from .sums import Sums
-
-VECTORS = Array("memory", "vector")
-_ITEM = Extremes("item.vector", "vector")
-
-
-class VectorNumbers(Numbers):
-    """Real numbers, eight neighbours at once."""
-
-    @property
-    def zero(self) -> Expression:
-        return vector_of(0.0)
-
-    @property
-    def one(self) -> Expression:
-        return vector_of(1.0)
-
-    def load(self, cell: Expression) -> Expression:
-        return VECTORS[cell]
-
-    def put(self, cell: Expression, x: Expression) -> None:
-        self.code.put(VECTORS, cell, x)
-
-    def set(self, name: str, x: Expression) -> Name:
-        return self.code.set(f"{name}.vector", x)
-
-    def get(self, name: str) -> Name:
-        return Name(f"{name}.vector", "vector")
-
-    def spread(self, x: Name) -> Expression:
-        return vector_of(x)
 
 
 @dataclass
@@ -71,33 +40,28 @@ class SumsOfVectors(Sums):
 
     symbol: Variable
     plain: Sums
-    extremes: ClassVar[Extremes] = _ITEM
 
     def step(self, v: Variable) -> int:
         return VECTOR if v == self.symbol else 1
 
-    def value(self, f: Factor, steps: Mapping[str, int]) -> Expression:
+    def value(self, f: Factor, steps: Mapping[str, int]) -> Number:
         if isinstance(f, Grid) and self.symbol in f.variables:
-            return VECTORS[f.index(steps)]
+            return self.numbers.load(f.index(steps))  # numbers that all sentences share lie beside each other, too
         return vector_of(self.plain.value(f, steps))
 
     def tiled(self, free: Sequence[Variable]) -> Variable | None:
         return super().tiled([x for x in free if x != self.symbol] or free)
 
-    def closed(self, out: Grid, total: Expression) -> tuple[Sums, Expression]:
+    def closed(self, out: Grid, total: Expression) -> tuple[Numbers, Expression]:
         if self.symbol in out.variables:
-            return self, total
-        return self.plain, fill(total_of(total))
-
-    def add_up(self, name: str, factors: Sequence[Factor], loops: Sequence[Loop] = ()) -> None:
-        self.numbers.set(name, self.numbers.zero)
-        super().add_up(name, factors, loops)
-        numbers = self.plain.numbers
-        numbers.set(name, numbers.get(name) + fill(total_of(self.numbers.get(name))))
+            return self.numbers, total
+        return self.plain.numbers, fill(total_of(total))
 
 
 class VectorSums(Sums):
     """Code of sums of products, of real numbers; cells are numbers."""
+
+    extremes: ClassVar[Extremes] = Extremes("item", "vector")
 
     def extent(self, size: Size, last: bool) -> Expression:
         if not last or not _is_wide(size):
@@ -111,36 +75,7 @@ class VectorSums(Sums):
         if not symbols:
             return self
         symbol = next((v for v in symbols if out is not None and v in out.variables), symbols[0])
-        return SumsOfVectors(self.code, self.layout, VectorNumbers(self.code), symbol, self)
-
-    def add_up(self, name: str, factors: Sequence[Factor], loops: Sequence[Loop] = ()) -> None:
-        sums = self.suited(*factors)
-        if sums is self:
-            super().add_up(name, factors, loops)
-        else:
-            sums.add_up(name, factors, loops)
-
-    def clear(self, grid: Grid) -> None:
-        Sums.clear(self.suited(grid), grid)
-
-    def multiply_all(self, weight: Grid, count: Grid) -> None:
-        Sums.multiply_all(self.suited(weight, count), weight, count)
-
-    # ------------------------------------------------------------------ ranges
-
-    def open_range(self) -> None:
-        super().open_range()
-        _ITEM.begin(self.code)
-
-    def look_at(self, grid: Grid) -> None:
-        Sums.look_at(self.suited(grid), grid)
-
-    def is_any_outside(self, lanes: Expression) -> Expression:
-        outside = (_ITEM.least < vector_of(ITEM.low)) | (_ITEM.greatest > vector_of(ITEM.high))
-        return super().is_any_outside(lanes) | any_lane(select(outside, vector_of(1.0), vector_of(0.0)))
-
-    def bound(self, grid: Grid, known: Sequence[Variable] = ()) -> None:
-        Sums.bound(self if known else self.suited(grid), grid, known)
+        return SumsOfVectors(self.code, self.layout, Numbers(self.code, "vector"), symbol, self)
 
 
 def _is_last(v: Variable, grids: Sequence[Grid]) -> bool:

@@ -22,7 +22,7 @@ its symbols and not in symbols times length.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -33,7 +33,7 @@ from .recursions import Recursion
 
 I, J = Position("i"), Position("j")
 Kind = Literal["span", "point", "goal"]
-_KINDS: dict[int, Kind] = {2: "span", 1: "point", 0: "goal"}
+KINDS: dict[int, Kind] = {2: "span", 1: "point", 0: "goal"}
 
 
 @dataclass(frozen=True)
@@ -205,6 +205,12 @@ def renamed(ref: Ref, names: Mapping[str, Position]) -> Ref:
 
     symbols = tuple(replace(x, position=at(x.position)) if isinstance(x, Word) else x for x in ref.symbols)
     return replace(ref, positions=tuple(map(at, ref.positions)), symbols=symbols)
+
+
+def renamed_bounds(bounds: Iterable[Bound], names: Mapping[str, Position]) -> tuple[Bound, ...]:
+    """The bounds, with positions for names of positions."""
+    pairs = ((names.get(b.x, Position(b.x)), names.get(b.y, Position(b.y)) + b.most) for b in bounds)
+    return tuple(b for x, y in pairs for b in (x <= y).bounds)
 
 
 def names_in(ref: Ref) -> set[str]:

@@ -269,12 +269,16 @@ class Ref(_Factor):
 
 @dataclass(eq=False)
 class Table(_Written):
-    """A family of items or of weights; its elements are written ``table[positions, symbols]``. By itself no factor."""
+    """A family of items or of weights; its elements are written ``table[positions, symbols]``. By itself no factor.
+
+    :param source: of a weight that compiled code finds by itself: what it follows from.
+    """
 
     page: Recursion = field(repr=False)
     name: str
     is_item: bool
     sizes: tuple[Size, ...]
+    source: str = ""
 
     __iter__ = None
 

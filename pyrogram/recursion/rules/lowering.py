@@ -9,32 +9,56 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from .bounds import Bounds
-from .cells import _KINDS, CellClass, Cells, Head, I, Inner, J, Kind, Loop, Term, names_in, renamed, symbols_in
+from .cells import KINDS, CellClass, Cells, Head, I, Inner, J, Kind, Loop, Term, names_in, renamed, renamed_bounds
 from .domains import ZERO, Domain, N, bounds_of, check_arity, derive, rule_bounds, specialized
-from .language import Bound, Entry, InvalidRecursion, Position, Ref, Rule, Symbol, between
+from .language import Bound, Entry, InvalidRecursion, Position, Ref, Rule, Symbol, between, symbols_in
 from .recursions import Recursion
+from .rewrites import alike, with_ends
 
 MOST_KNOWN = 256  # recursions whose cells are kept
 
 
-def lower(recursion: Recursion, widen: bool = False) -> Cells:
+def lower(recursion: Recursion, for_blocks: bool = False) -> Cells:
     """Find domains, ranges of summed positions and an order of evaluation.
 
-    :param widen: give items that begin at a greater width zeros below it, so that all sums of a cell have one range.
+    :param for_blocks: such that the cells of several sentences are filled at once, whatever their words and lengths.
     :raises InvalidRecursion: if the recursion cannot be evaluated.
     """
-    key = recursion.name, recursion.key(), widen
+    key = recursion.name, recursion.key(), for_blocks
     if key not in _known:
         if len(_known) >= MOST_KNOWN:
             _known.clear()
-        _known[key] = _lowered(recursion, widen)
+        _known[key] = _for_blocks(alike(recursion)) if for_blocks else _lowered(recursion, False)
     return _known[key]
 
 
 _known: dict[tuple[str, str, bool], Cells] = {}  # each function that is compiled asks for the same ones
 
 
+def _for_blocks(recursion: Recursion) -> Cells:
+    """Cells whose terms know no n, but for those of the goal and for a weight that says where n is."""
+    cells = _widened(recursion)
+    rules = {id(t.rule.written) for c, _, t in cells.terms if c.kind != "goal" and _knows_length(t)}
+    return _widened(with_ends(recursion, rules)) if rules else cells
+
+
+def _widened(recursion: Recursion) -> Cells:
+    try:
+        return _lowered(recursion, True)
+    except InvalidRecursion:  # with zeros for narrow spans an item would need itself
+        return _lowered(recursion, False)
+
+
+def _knows_length(term: Term) -> bool:
+    limits = [x for loop in term.loops for x in (*loop.low, *loop.high)]
+    names = {x.name for x in limits}.union(*map(names_in, term.all_factors), *({b.x, b.y} for b in term.guard))
+    return "n" in names
+
+
 def _lowered(recursion: Recursion, widen: bool) -> Cells:
+    """
+    :param widen: give items that begin at a greater width zeros below it, so that all sums of a cell have one range.
+    """
     rules, sizes = specialized(recursion)
     goals = {rule.head.table for rule in recursion.rules if not rule.head.positions and not rule.head.symbols}
     if len(goals) != 1:
@@ -52,7 +76,7 @@ def _lowered(recursion: Recursion, widen: bool) -> Cells:
     classes = []
     for count in (2, 1, 0):
         chosen = [rule for rule in rules if len(rule.head.positions) == count]
-        classes += _classes(_KINDS[count], chosen, recursion.first, domains, widen)
+        classes += _classes(KINDS[count], chosen, recursion.first, domains, widen)
     for cell in classes:
         _sort(cell, recursion.first, domains)
     return Cells(recursion, classes, domains, arity, sizes)
@@ -71,10 +95,7 @@ def _canonical(rule: Rule, first: int) -> Rule:
             names[x.name] = here - x.offset
             of_head += between(Position("", first), names[x.name], N)
     names |= {x: Position(x + "_") for x in rule.positions if x not in names and x in ("i", "j")}
-    bounds: list[Bound] = []
-    for b in rule.bounds:
-        x, y = (names.get(z, Position(z)) for z in (b.x, b.y))
-        bounds += (x <= y + b.most).bounds
+    bounds = renamed_bounds(rule.bounds, names)
     head = replace(renamed(rule.head, names), positions=positions)
     return Rule(head, tuple(renamed(f, names) for f in rule.factors), (*bounds, *of_head), rule.is_case)
 
@@ -123,7 +144,8 @@ def _place(cell: CellClass, rule: Rule, bounds: Bounds, here: Sequence[Bound], f
             continue
         low, high = bounds.limits(x, known)
         if len(low) == len(high) == 1 and bounds.equal(low[0], high[0]):
-            rule = replace(rule, factors=tuple(renamed(f, {x: low[0]}) for f in rule.factors))
+            factors = tuple(renamed(f, {x: low[0]}) for f in rule.factors)
+            rule = replace(rule, factors=factors, bounds=renamed_bounds(rule.bounds, {x: low[0]}))
             continue
         loops.append(Loop(x, low, high))
         known.append(x)

@@ -178,14 +178,18 @@ class Recursion:
         return None if self.formulas is None else self.formulas(self)
 
 
-def with_rules(recursion: Recursion, rules: Sequence[Rule], weights: Mapping[str, tuple[Size, ...]]) -> Recursion:
+def with_rules(
+    recursion: Recursion, rules: Sequence[Rule], weights: Mapping[str, tuple[Size, ...]], source: str = ""
+) -> Recursion:
     """The same recursion with other rules.
 
     :param weights: the sizes of those that are new, by name.
+    :param source: of these, see :class:`.Table`.
     """
     changed = copy.copy(recursion)
     changed.rules = list(rules)
-    changed.tables = {**changed.tables, **{name: Table(changed, name, False, sizes) for name, sizes in weights.items()}}
+    new = {name: Table(changed, name, False, sizes, source) for name, sizes in weights.items()}
+    changed.tables = {**changed.tables, **new}
     return changed
 
 

@@ -1,14 +1,15 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Recursions made of others: with weights for evidence, with symbols in the place of words, and mixtures."""
+"""Recursions made of others: with weights for evidence, alike for all sentences of a block, and mixtures."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from .language import InvalidRecursion, Ref, Rule, Size, Table, Variable, Word, _positions
+from .cells import renamed, renamed_bounds
+from .language import InvalidRecursion, Position, Ref, Rule, Size, Table, Variable, Word, _positions
 from .recursions import Recursion, with_rules
 
 
@@ -32,7 +33,7 @@ def with_bonus(recursion: Recursion, names: Sequence[str]) -> Recursion:
 
     A derivation has bonus.X[i, j, a] once for each time that it has X[i, j, a]. So a log bonus of -inf forbids, one of
     0 changes nothing, and the derivative of log Z by it is how often the item is expected. The axes of a bonus are the
-    positions, then those of words, where ``w[i]`` stands for i, then other symbols.
+    positions, then those of words, where ``w[i]`` stands for i, then other symbols. Of an item a word is a symbol.
 
     :raises InvalidRecursion: if there is no such item or weight, or a word stands in an axis in one rule, and another
         symbol in another rule.
@@ -41,6 +42,9 @@ def with_bonus(recursion: Recursion, names: Sequence[str]) -> Recursion:
 
     def bonus(rule: Rule, ref: Ref) -> Ref:
         pairs = list(zip(ref.symbols, recursion.tables[ref.table].sizes, strict=True))
+        if ref.is_item:
+            sizes[ref.table] = recursion.tables[ref.table].sizes
+            return Ref(bonus_name(ref.table), False, ref.positions, ref.symbols)
         axes = tuple(size for x, size in pairs if not isinstance(x, Word))
         if sizes.setdefault(ref.table, axes) != axes:
             raise InvalidRecursion(f"{rule}: words stand in other axes of {ref.table} than in other rules")
@@ -54,42 +58,82 @@ def with_bonus(recursion: Recursion, names: Sequence[str]) -> Recursion:
     rules = []
     for rule in recursion.rules:
         added = [bonus(rule, ref) for ref in (rule.head, *rule.weights) if ref.table in names]
-        rules.append(_with_factors(rule, added))
+        rules.append(_changed(rule, rule.head, rule.factors, added))
     for name in names:
         if name not in sizes:
             raise InvalidRecursion(f"{name} is in no rule of {recursion.name}")
     return with_rules(recursion, rules, {bonus_name(name): sizes[name] for name in names})
 
 
-def at_symbols(recursion: Recursion) -> tuple[Recursion, Mapping[str, Size]]:
-    """The recursion without words for symbols of items on left sides, and weights that say which symbol a word is.
+LENGTH = "length"
+"""The source of weights that say whether a position is the last one; see :class:`.Table`."""
+_END, _LAST = "end of the sentence", Position("n'")
+
+
+def alike(recursion: Recursion) -> Recursion:
+    """The recursion whose items are at the same places in all sentences, whatever their words are.
+
+    No item has a word for a symbol: a weight, which compiled code finds by itself, says which symbol a word is. And no
+    item but the goal is without positions: others are at n.
 
     Before, of a phrase that is its own head h:
 
         X[j - 1, j, w[j]] += 1
-        X[i, j, h] += X[i, k, h] * D[k, j, h]
+        Y[h] += X[0, n, h]
 
     After:
 
-        X[j - 1, j, h'] += word.w.T[j, h']
-        X[i, j, h] += X[i, k, h] * D[k, j, h]
-
-    So items lie side by side for sentences whose words differ. Weights at words stay as they are, and so do items at
-    words on right sides.
-
-    :returns: also the sizes of the weights' axes, by name: one where the symbol is the word, else zero.
+        X[j - 1, j, h'] += word w of T[j, h']
+        Y[n, h] += X[0, n, h]
     """
-    sizes: dict[str, Size] = {}
+    sizes: dict[tuple[str, Size], str] = {}
+
+    def item(ref: Ref, of_words: list[Ref]) -> Ref:
+        if not ref.is_item or ref.table == recursion.goal:
+            return ref
+        symbols = list(ref.symbols)
+        for axis, (x, size) in enumerate(zip(symbols, recursion.tables[ref.table].sizes, strict=True)):
+            if isinstance(x, Word) and x.words:
+                symbols[axis] = symbol = Variable(f"{x.words}'{len(of_words)}", size)
+                name = sizes.setdefault((x.words, size), f"word {x.words} of {size}")
+                of_words.append(Ref(name, False, (x.position,), (symbol,)))
+        return replace(ref, positions=ref.positions or (recursion.n,), symbols=tuple(symbols))
+
     rules = []
     for rule in recursion.rules:
-        symbols, added = list(rule.head.symbols), []
-        for axis, (x, size) in enumerate(zip(symbols, recursion.tables[rule.head.table].sizes, strict=True)):
-            if isinstance(x, Word):
-                name, symbols[axis] = f"word.{x.words}.{size}", Variable(f"{x.words}.{axis}", size)
-                sizes[name] = size
-                added.append(Ref(name, False, (x.position,), (symbols[axis],)))
-        rules.append(_with_factors(rule, added, replace(rule.head, symbols=tuple(symbols))))
-    return with_rules(recursion, rules, {name: (size,) for name, size in sizes.items()}) if sizes else recursion, sizes
+        of_words: list[Ref] = []
+        head, *factors = (item(ref, of_words) for ref in (rule.head, *rule.factors))
+        bounds = [b for word in of_words for b in (word.positions[0] >= 1).bounds]
+        rules.append(replace(_changed(rule, head, factors, of_words), bounds=(*rule.bounds, *bounds)))
+    changed = with_rules(recursion, rules, {})
+    for (words, size), name in sizes.items():
+        changed = with_rules(changed, rules, {name: (size,)}, words)
+    return changed
+
+
+def with_ends(recursion: Recursion, rules: Collection[int]) -> Recursion:
+    """The recursion without n in some rules: a weight, which compiled code finds by itself, says which position is n.
+
+    Before:
+
+        Y[j] += stop[j] * X[j, n]
+
+    After:
+
+        Y[j] += end of the sentence[n'] * stop[j] * X[j, n']
+
+    :param rules: their ids.
+    """
+
+    def at_end(rule: Rule) -> Rule:
+        head, *factors = (renamed(ref, {"n": _LAST}) for ref in (rule.head, *rule.factors))
+        places = [x for ref in (head, *factors) for x in _positions(ref)]
+        places += [Position("", 1), *map(Position, rule.positions)]
+        bounds = renamed_bounds(rule.bounds, {"n": _LAST}) + tuple(b for x in places for b in (x <= _LAST).bounds)
+        return replace(_changed(rule, head, factors, [Ref(_END, False, (_LAST,), ())]), bounds=bounds)
+
+    changed = [at_end(rule) if id(rule) in rules else rule for rule in recursion.rules]
+    return with_rules(recursion, changed, {_END: ()}, LENGTH)
 
 
 COMPONENTS = "component.count"
@@ -128,10 +172,10 @@ def with_components(recursion: Recursion, weights: Collection[str]) -> Recursion
     mixture.rules = []
     for rule in recursion.rules:
         share = [Ref(SHARE, False, (), (_COMPONENT,))] if rule.head.table == recursion.goal else []
-        by_rule = replace(rule, factors=tuple(map(of_component, rule.factors)))
-        mixture.rules.append(_with_factors(by_rule, share, of_component(rule.head)))
+        head, *factors = map(of_component, (rule.head, *rule.factors))
+        mixture.rules.append(_changed(rule, head, factors, share))
     return mixture
 
 
-def _with_factors(rule: Rule, added: Sequence[Ref], head: Ref | None = None) -> Rule:
-    return replace(rule, head=head or rule.head, factors=(*added, *rule.factors), written=None)
+def _changed(rule: Rule, head: Ref, factors: Sequence[Ref], added: Sequence[Ref] = ()) -> Rule:
+    return replace(rule, head=head, factors=(*added, *factors), written=None)

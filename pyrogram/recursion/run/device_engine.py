@@ -47,7 +47,7 @@ class DeviceEngine:
     def __init__(self, recursion: Recursion, dtype: str, launcher: Launcher, shared: bool = False) -> None:
         self.recursion, self.dtype, self.launcher, self.shared = recursion, dtype, launcher, shared
         self._torch_dtype: torch.dtype = getattr(torch, dtype)
-        self.cells = lower(recursion, widen=True)
+        self.cells = lower(recursion, for_blocks=True)
         self.layout = Layout(lower(recursion))
         self._kernel = functools.cache(self._load)
         self._sizes = functools.cache(self._load_sizes)

@@ -16,16 +16,15 @@ import numpy as np
 from ..code.objects import Call, Compiled
 from ..code.statements import Function
 from ..code.threads import run_workers
-from ..emit import descents, driver, tangents
+from ..emit import descents, driver, rankings, tangents
 from ..emit.agenda import size_of_agenda
 from ..emit.inputs import PARTS, Inputs, table_parameters
 from ..emit.instances import rows_by_symbol
 from ..emit.layout import Layout
 from ..emit.tables import Tables
 from ..emit.traces import Trace, trace_values
-from ..rules.cells import CellClass, Cells, Term, symbols_in
-from ..rules.language import InvalidRecursion, Ref, Word, _positions
-from ..rules.lowering import items_here, lower
+from ..rules.cells import symbols_in
+from ..rules.lowering import lower
 from ..rules.recursions import Recursion
 from .checks import Checks
 from .functions import compiled
@@ -45,6 +44,8 @@ BLOCKS: dict[str, type[driver.Blocks]] = {
     "tangents": tangents.Tangents,
     "draw": descents.IndependentDraws,
     "best": descents.BestDerivation,
+    "ranked": rankings.KBest,
+    "most_expected": rankings.MostExpected,
 }
 
 
@@ -58,15 +59,15 @@ class Prepared(NamedTuple):
     """About the number of operations for a sentence."""
 
 
-DESCENTS = ("draw", "best")
+COUNTS, RANKINGS = ("lanes", "tangents"), ("ranked", "most_expected")  # others go down from the goal
 MEMORY = ("memory", "mantissas", "exponents")  # arrays of cells; pages of zeros that nobody writes into take no memory
 # What every call gives anew, besides the arrays of sentences and the function's own parameters.
-_LATER = (*MEMORY, "order", "turns", "agenda", "rows_by_symbol")
+_LATER = (*MEMORY, "order", "turns", "agenda", "ranked", "rows_by_symbol")
 
 
 @dataclass(eq=False)
 class LanesEngine:
-    """Log Z, expected counts, draws and best derivations of many sentences at once.
+    """Log Z, expected counts, draws, best derivations and those of most expected instances, of many sentences at once.
 
     :param recursion: the rules.
     :param dtype: of lanes, ``float64`` or ``float32``.
@@ -88,8 +89,8 @@ class LanesEngine:
     def __post_init__(self) -> None:
         self._lane = np.dtype(self.dtype)
         self.width = self.width or LINE // self._lane.itemsize
-        self.cells = lower(self.recursion, widen=True)
-        self.layout, self._checks = Layout(self.cells, self.given), Checks(self.cells)
+        self.cells = lower(self.recursion, for_blocks=True)
+        self.layout, self._checks = Layout(lower(self.recursion), self.given), Checks(lower(self.recursion))
         self.has_symbols = any(self.cells.sizes.values())
         self._prepared: dict[object, Prepared] = {}
         self._own = threading.local()
@@ -136,11 +137,7 @@ class LanesEngine:
                 outputs[x] = np.zeros((*rows, *table.shape[1:]), self._lane)
         fixed: dict[str, Any] = {"parts": parts, "with_counts": int(counts)}
         # No parameter, but it tells the strides of outputs, and whether there is a scale.
-        fixed["outputs"] = (
-            by_sentence,
-            scale is None,
-            *[(n, x.shape, x.strides) for n, x in (into or directions or {}).items()],
-        )
+        fixed["outputs"] = by_sentence, scale is None, _layouts(into or directions or {})
         values = {"log_z": np.empty(B), **{f"out.{x}": out for x, out in outputs.items()}}
         if scale is not None:
             values["scale"] = np.ascontiguousarray(scale, np.float64)
@@ -163,18 +160,43 @@ class LanesEngine:
         :param rows: number and width.
         :param trace: numbers of the elements of tables, see :mod:`~pyrogram.recursion.emit.traces`.
         """
-        number, width = rows
-        values = {"log_z": np.empty(len(inputs.lengths)), "seed": seed}
-        values |= trace_values(self.layout, trace, np.full((number, len(inputs.lengths), width), -1, np.int64))
-        self._run("draw", inputs, order, values, {"draws": number}, self._alone(inputs, order))
-        return values["log_z"], values["trace"]
+        log_z, (number, width) = np.empty(len(inputs.lengths)), rows
+        extra = {"log_z": log_z, "seed": seed}
+        return log_z, self._descend("draw", inputs, order, trace, (number, len(log_z), width), extra, draws=number)
 
-    def best(self, inputs: Inputs, order: Numbers, trace: Trace, width: int) -> tuple[Numbers, Numbers]:
-        """The log weight of the best derivation, shape ``(B,)``, and the weights in it, shape ``(B, width)``."""
-        B = len(inputs.lengths)
-        values = {"scores": np.empty(B)} | trace_values(self.layout, trace, np.full((B, width), -1, np.int64))
-        self._run("best", inputs, order, values, {}, self._alone(inputs, order))
-        return values["scores"], values["trace"]
+    def best(self, inputs: Inputs, order: Numbers, k: int, trace: Trace, width: int) -> tuple[Numbers, Numbers]:
+        """The log weights of the k best derivations, shape ``(k, B)``, and the weights in them, ``(k, B, width)``."""
+        name, scores = "best" if k == 1 else "ranked", np.empty((k, len(inputs.lengths)))
+        return scores, self._descend(name, inputs, order, trace, (*scores.shape, width), {"scores": scores}, k=k)
+
+    def most_expected(
+        self, inputs: Inputs, order: Numbers, worth: Mapping[str, Numbers], trace: Trace, width: int
+    ) -> tuple[Numbers, Numbers]:
+        """The greatest sums of posteriors of instances, ``(B,)``, and the weights in their derivations, ``(B, width)``.
+
+        :param worth: of the weights, in their shapes: what the posterior of an instance with one of them is multiplied
+            by; of several, by the sum.
+        """
+        log_z, scores = np.empty((2, len(inputs.lengths)))
+        extra = {"log_z": log_z, "scores": scores} | {f"worth.{x}": table for x, table in worth.items()}
+        shape, layouts = (len(scores), width), _layouts(worth)
+        return scores, self._descend("most_expected", inputs, order, trace, shape, extra, worth=layouts)
+
+    def _descend(
+        self,
+        name: str,
+        inputs: Inputs,
+        order: Numbers,
+        trace: Trace,
+        shape: tuple[int, ...],
+        extra: Values,
+        **fixed: object,
+    ) -> Numbers:
+        """Derivations as rows of numbers, in a table of some shape."""
+        values = {**extra, **trace_values(self.layout, trace, np.full(shape, -1, np.int64))}
+        alone = 0 if name == "ranked" else self._alone(inputs, order)
+        self._run(name, inputs, order, values, fixed, alone)
+        return values["trace"]
 
     def _run(self, name: str, inputs: Inputs, order: Numbers, extra: Values, fixed: Values, alone: int) -> None:
         """Call a function on every thread.
@@ -201,14 +223,17 @@ class LanesEngine:
                 self._checks.check_lists(inputs.sizes, inputs.lists)
             self._checks.check_words(inputs)
         values = {"order": order, **extra, **inputs.arrays()}
-        if name in DESCENTS:
-            values["rows_by_symbol"] = rows_by_symbol(self.cells, inputs.sizes, inputs.lists)
+        sizes = inputs.sizes
+        if name not in COUNTS:
+            values["rows_by_symbol"] = rows_by_symbol(self.cells, sizes, inputs.lists)
 
         def work(turns: Numbers) -> None:
             try:
                 call, own = self._with_memory(prepared), {"turns": turns}
-                if name in DESCENTS:
-                    own["agenda"] = np.zeros(size_of_agenda(self.cells, pitch, inputs.sizes), np.int64)
+                if name not in COUNTS:
+                    own["agenda"] = np.zeros(size_of_agenda(self.cells, pitch, sizes), np.int64)
+                if name in RANKINGS:
+                    own["ranked"] = np.empty(prepared.size * fixed.get("k", 1))  # more than there are items
                 call(values | own)
             except BaseException:
                 self._own.__dict__.clear()  # a function that ends early leaves anything in memory
@@ -231,14 +256,14 @@ class LanesEngine:
 
     def _num_operations(self, n: int, *sizes: tuple[str, int]) -> float:
         """About the number of operations for a sentence of n words, inside and outside."""
-        total, known = 0.0, dict(sizes)
+        total, known = 0.0, dict(sizes)  # if one is missing, checks say so
         for cell, _, term in self.cells.terms:
             positions, inner = max(0, len(cell.positions) - (cell.width is not None)), term.inner
             sums = [(symbols_in(term.factors), positions)]
             if inner is not None:
                 sums.append(((*inner.free, *inner.symbols), positions + len(inner.loops)))
             for symbols, p in sums:
-                products = math.prod(x.size if isinstance(x.size, int) else known[x.size] for x in symbols)
+                products = math.prod(x.size if isinstance(x.size, int) else known.get(x.size, 1) for x in symbols)
                 total += 6.0 * products * float(n) ** p / math.factorial(p)
         return total
 
@@ -256,16 +281,17 @@ class LanesEngine:
         """A function, compiled when it is first needed, and all its parameters that follow from shapes."""
         self._checks.check(inputs, self._lane)
         values, n = {**inputs.parameters(), **extra, **fixed}, fixed["pitch"]
-        if name in DESCENTS:
-            cost = 2.0 * n**3 + 1000.0 * n * fixed.get("draws", 1)
+        if name not in COUNTS:
+            cost = 2.0 * n**3 * fixed.get("k", 1) + 1000.0 * n * fixed.get("draws", 1)
         else:
             cost = self._operations(n, *inputs.sizes.items()) * (3 if name == "tangents" else 1)
             values.setdefault("scale", np.ones(len(inputs.lengths)))
             for w in self.layout.events:  # without counts of the same rank, and nothing is written into it
                 out = extra.get(f"out.{w.name}", np.zeros((1,) * (w.num_axes + 2), self.dtype))
                 values |= table_parameters(f"out.{w.name}", out, "part", "b")
-        for w in self.layout.weights if name == "tangents" else ():
-            values |= table_parameters(f"direction.{w.name}", extra[f"direction.{w.name}"], "b")
+        for beside in (f"{x}.{w.name}" for x in ("direction", "worth") for w in self.layout.weights):
+            if beside in extra:
+                values |= table_parameters(beside, extra[beside], "b")
         run = self._function(name)
         call = Call(run, name, values, {*extra, *inputs.arrays(), *_LATER})
         if len(self._prepared) >= MOST_PREPARED:
@@ -295,11 +321,17 @@ class LanesEngine:
 
     def _compile(self, name: str) -> Compiled:
         def make() -> list[Function]:
-            layout = Layout(lower(self.recursion), self.given)
+            every = frozenset(w.name for w in self.layout.weights)  # way down: nothing is counted
+            layout = Layout(lower(self.recursion), self.given if name in COUNTS else every)
             blocks = BLOCKS[name](self.recursion, self.width, self.dtype, layout, self.shared, self.logs)
             return [blocks.function(), blocks.size()]
 
         return compiled(self.recursion, f"{name} in {self._kind}", make, self.dtype, self.width)
+
+
+def _layouts(tables: Mapping[str, Numbers]) -> tuple[object, ...]:
+    """All that the strides of tables tell."""
+    return tuple((name, table.shape, table.strides) for name, table in tables.items())
 
 
 def lines_of(cells: int, dtype: Numbers, lanes: int) -> Numbers:
@@ -320,35 +352,9 @@ def plain_tables(recursion: Recursion) -> frozenset[str]:
 
     Where items have no symbols there is none.
     """
-    cells = lower(recursion, widen=True)
+    cells = lower(recursion, for_blocks=True)
     if not any(cells.sizes.values()):
         return frozenset()
     tables = Tables(cells, Layout(cells), LINE // 8, shared=True)
     numbers, others = ({w.table for w in weights} for weights in (tables.numbers, tables.in_lanes))
     return frozenset() if numbers & others else frozenset(numbers)
-
-
-def fits_lanes(recursion: Recursion) -> bool:
-    """Whether a recursion can be run in lanes: rules that say the same of all sentences of a block, whatever their
-    lengths; no item at a word; and rows of lists that read their own cell in no inner sum.
-    """
-    try:
-        cells = lower(recursion, widen=True)
-    except InvalidRecursion:
-        return False
-    return all(_fits(cells, cell, head.ref, term) for cell, head, term in cells.terms)
-
-
-def _fits(cells: Cells, cell: CellClass, head: Ref, term: Term) -> bool:
-    if term.inner is not None and not term.inner.factors:
-        return False
-    if any(isinstance(x, Word) and x.words for f in (head, *term.rule.items) for x in f.symbols):
-        return False
-    if cell.kind == "goal":
-        return all(f.positions for f in term.rule.items)
-    used = [x.name for f in term.all_factors for x in _positions(f)]
-    used += [x for b in term.guard for x in (b.x, b.y)]
-    used += [x.name for loop in term.loops for x in (*loop.low, *loop.high)]
-    if "n" in used:
-        return False
-    return term.inner is None or not items_here(cell, term.rule, cells.first, cells.domains)

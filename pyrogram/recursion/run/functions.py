@@ -36,7 +36,7 @@ def compiled(
 
     def texts() -> tuple[tuple[str, str], dict[str, list[str]]]:
         functions = make()
-        texts = llvm.assembly(functions, dtype, lanes, checked, objects.processor()[1])
+        texts = llvm.assembly(functions, dtype, lanes, checked)
         return texts, {f.name: [p.name for p in f.parameters] for f in functions}
 
     checked = os.environ.get("PYROGRAM_BOUNDS") == "1"

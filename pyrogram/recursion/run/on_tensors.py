@@ -44,7 +44,7 @@ class SumsOnTensors(ABC):
     @property
     @abstractmethod
     def program(self) -> Any:
-        """The compiled code: a :class:`Program`, or what has its ``in_many`` and those methods that are wanted."""
+        """The compiled code: a :class:`Program`, or what has those of its methods that are wanted."""
 
     @property
     @abstractmethod
@@ -61,7 +61,7 @@ class SumsOnTensors(ABC):
         :param name: of the kernel that is wanted, ``lanes`` for sums.
         """
         launcher = launcher_for(inputs.lengths.device)
-        if launcher is None or not len(inputs.lengths) or not self.program.in_many:
+        if launcher is None or not len(inputs.lengths):
             return None
         inputs = inputs.in_rows()
         tables, words, device = inputs.weights.values(), inputs.words.values(), inputs.lengths.device
@@ -151,7 +151,7 @@ class SumsOnTensors(ABC):
         :returns: None if compiled code cannot find them, or a graph is wanted.
         """
         tensors = *inputs.weights.values(), *directions, scale
-        if torch.is_grad_enabled() or any(map(is_traced, tensors)) or not self.program.in_many:
+        if torch.is_grad_enabled() or any(map(is_traced, tensors)):
             return None
         if not len(inputs.lengths) or not fits_compiled(*tensors) or self.on_device(inputs) is not None:
             return None

@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A recursion that runs on any numbers: many sentences at once, one in each SIMD lane.
 
-One sentence at a time, in logarithms, are the k best derivations, those of most expected parts, and recursions that are
-not for lanes. Nothing is compiled before it is needed.
+Nothing is compiled before it is needed.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Mapping, Sized
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,8 +20,7 @@ from ..emit.layout import Layout
 from ..emit.traces import Trace
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
-from .engine import KEPT, LanesEngine, fits_lanes, plain_tables
-from .scalar_engine import ScalarEngine
+from .engine import KEPT, LanesEngine, plain_tables
 
 Numbers = Any  # a numpy array
 
@@ -55,18 +53,13 @@ class Program:
 
     def __init__(self, recursion: Recursion) -> None:
         self.recursion = recursion
-        self.in_many = fits_lanes(recursion)  # whether many sentences are done at once
         self._lanes = functools.lru_cache(functools.partial(LanesEngine, recursion))
         self._own = threading.local()
         layout = Layout(lower(recursion))
         self.tables = layout.weights
         self._by_position = any(w.num_positions for w in layout.weights)
-        self.plain = plain_tables(recursion) if self.in_many else frozenset[str]()
+        self.plain = plain_tables(recursion)
         """Weights that know neither positions nor words; see :func:`.plain_tables`."""
-
-    @functools.cached_property
-    def _scalar(self) -> ScalarEngine:
-        return ScalarEngine(self.recursion)
 
     def log_counts(
         self,
@@ -76,6 +69,7 @@ class Program:
         scale: Numbers | None = None,
         into: Mapping[str, Numbers] | None = None,
         by_sentence: bool = False,
+        directions: Mapping[str, Numbers] | None = None,
     ) -> tuple[Numbers, dict[str, Numbers]]:
         """Log Z, shape ``(B,)``, and expected counts in the shapes of the weights, summed where sentences share them;
         none of constants.
@@ -85,23 +79,11 @@ class Program:
         :param into: what counts are added to, too: zeros in the same shapes, where no two sentences speak of the same
             element of a table.
         :param by_sentence: counts of shape ``(B, ...)`` also of tables that sentences share.
+        :param directions: see :meth:`tangents`, in float64 and at most one; then derivatives come in the place of all.
         """
-        if self.in_many:
-            return self._in_lanes(inputs, counts=counts, scale=scale, into=into, by_sentence=by_sentence)
-        few, B = inputs.in_doubles(), len(inputs.lengths)
-        if by_sentence:
-            few = replace(few, weights={n: np.broadcast_to(w, (B, *w.shape[1:])) for n, w in few.weights.items()})
-        log_z, found = self._scalar.log_counts(few, counts=counts, scale=scale)
-        by_table = {x: table.astype(_dtype(inputs)) for x, table in found.items() if x not in inputs.constants}
-        if into is not None:
-            for name, table in by_table.items():
-                into[name][...] += table
-        return log_z, by_table
-
-    def _in_lanes(self, inputs: Inputs, **options: Any) -> tuple[Numbers, dict[str, Numbers]]:
-        """:meth:`.LanesEngine.log_counts` of the engine for these weights."""
         engine, few, unknown = self._ready(inputs)
-        log_z, by_table = engine.log_counts(few, longest_first(inputs.lengths), **options)
+        options: dict[str, Any] = {"counts": counts, "scale": scale, "into": into, "by_sentence": by_sentence}
+        log_z, by_table = engine.log_counts(few, longest_first(inputs.lengths), directions=directions, **options)
         if unknown:
             log_z.fill(np.nan)
         return log_z, by_table
@@ -115,17 +97,12 @@ class Program:
 
         :param directions: of all log weights, in their shapes.
         :param scale: what the counts of each sentence are multiplied by, shape ``(B,)``.
-        :raises ValueError: of recursions that are not done for many sentences at once (:attr:`in_many`).
         """
-        if not self.in_many:
-            raise ValueError(
-                "derivatives of this recursion's counts are not compiled: use TorchEngine, twice differentiable"
-            )
         u = {n: np.where(np.isfinite(x), np.asarray(x, np.float64), np.nan) for n, x in directions.items()}
         size = max((float(np.nanmax(np.abs(x), initial=0.0)) for x in u.values()), default=0.0)
         unit = 2.0 ** np.ceil(np.log2(size)) if size > 0 else 1.0  # a derivative is linear in its direction
         u = {name: x / unit for name, x in u.items()}
-        tangent, by_table = self._in_lanes(inputs.with_doubles(), scale=scale, directions=u)
+        tangent, by_table = self.log_counts(inputs.with_doubles(), scale=scale, directions=u)
         return tangent * unit, {name: table * unit for name, table in by_table.items()}
 
     def best(self, inputs: Inputs, k: int, trace: Trace, width: int) -> tuple[Numbers, Numbers]:
@@ -135,12 +112,8 @@ class Program:
 
         :param trace: numbers of the elements of tables, see :mod:`~pyrogram.recursion.emit.traces`.
         """
-        inputs = inputs.in_doubles()
-        if k > 1 or not self.in_many:
-            return self._scalar.best(inputs, k, trace, width)
         engine = self._lanes("float64", shared=self.has_numbers(inputs.weights))
-        scores, rows = engine.best(inputs, longest_first(inputs.lengths), trace, width)
-        return scores[None], rows[None]
+        return engine.best(inputs.in_doubles(), longest_first(inputs.lengths), k, trace, width)
 
     def most_expected(
         self, inputs: Inputs, worth: Mapping[str, Numbers], trace: Trace, width: int
@@ -151,15 +124,14 @@ class Program:
             by; of several, by the sum.
         :returns: the sums, shape ``(B,)``, -inf without derivations, and the weights, ``(B, width)``; see :meth:`best`.
         """
-        return self._scalar.most_expected(inputs.in_doubles(), worth, trace, width)
+        order = longest_first(inputs.lengths)
+        return self._lanes("float64").most_expected(inputs.in_doubles(), order, worth, trace, width)
 
     def draw(self, inputs: Inputs, number: int, seed: int, trace: Trace, width: int) -> tuple[Numbers, Numbers]:
         """Log Z, shape ``(B,)``, and the weights in drawn derivations, ``(number, B, width)``; see :meth:`best`.
 
         Rows of sentences without derivations are -1.
         """
-        if not self.in_many:
-            return self._scalar.draw(inputs.in_doubles(), number, seed, trace, width)
         engine, few, _ = self._ready(inputs.in_logarithms())
         return engine.draw(few, longest_first(inputs.lengths), (number, width), seed, trace)
 
