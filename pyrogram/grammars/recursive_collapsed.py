@@ -27,7 +27,6 @@ from pyrogram.collapsed import (
 from pyrogram.event_map import EventMap, first_events, multinomials_of, num_events, numbers_of_entries
 from pyrogram.grammar import Grammar
 from pyrogram.recursion.emit.inputs import Numbers
-from pyrogram.recursion.run.on_tensors import factors_of
 from pyrogram.recursion.run.program import Program, longest_first
 from pyrogram.sentences import Factors, Sentences, Structure
 from pyrogram.sweeps.engine import UNCOUNTED, SweepEngine
@@ -99,6 +98,21 @@ def kept_numbers(factors: Mapping[str, Tensor], name: str, dtype: torch.dtype) -
         return factors_of(factors[name], dtype)
 
     return factors.kept((name, dtype), compute) if isinstance(factors, Factors) else compute()
+
+
+def factors_of(scores: Tensor, dtype: torch.dtype = torch.float64) -> Numbers | None:
+    """The factors that scores are the logarithms of; None if some are too great or too small for a number.
+
+    None also on another device: kernels take logarithms.
+
+    :param scores: shape ``(B, *axes)``; those of -inf are 0.
+    """
+    if scores.device.type != "cpu":
+        return None
+    scores = scores.detach().to(dtype)
+    factors, limits = scores.exp(), torch.finfo(dtype)
+    fits = (factors >= limits.tiny) & (factors <= limits.max) | (scores == -torch.inf)
+    return factors.numpy() if bool(fits.all()) else None
 
 
 def numbers_of(

@@ -72,7 +72,7 @@ def fit(
     missing = [name for name in layout.sizes if name not in known_sizes]
     if missing:
         raise ValueError(f"sizes lacks {missing[0]!r}, which {recursion.name} needs and no block's shape tells")
-    unknown = sorted(set(sizes) - {*layout.sizes, *(s for w in layout.weights for s in w.sizes)})
+    unknown = sorted(set(sizes) - {*layout.sizes})
     if unknown:
         raise ValueError(f"sizes has {unknown[0]!r}, and {recursion.name} has no size of that name")
     for w in layout.weights:

@@ -27,8 +27,7 @@ from pyrogram.recursion.code.expressions import (
     vector_of,
     with_lane,
 )
-from pyrogram.recursion.emit.driver import Blocks
-from pyrogram.recursion.emit.sentences import LOG_Z
+from pyrogram.recursion.emit.driver import LOG_Z, Blocks
 from pyrogram.recursion.rules.lowering import lower
 from pyrogram.recursion.rules.recursions import Recursion
 

@@ -15,10 +15,10 @@ A batch is one step:
 
 from __future__ import annotations
 
-from pyrogram.recursion.code.expressions import Array, Expression, Name, fma, select, total_of, value, vector_of
+from pyrogram.recursion.code.expressions import INF, Array, Expression, Name, fma, select, total_of, value, vector_of
 from pyrogram.recursion.code.statements import Function
+from pyrogram.recursion.emit.driver import LOG_Z
 from pyrogram.recursion.emit.logarithms import log_of_lanes
-from pyrogram.recursion.emit.sentences import INF, LOG_Z
 
 from .batches import PLACES, Sweeps
 from .events import CELL
@@ -58,7 +58,7 @@ class CollapsedSweep(Sweeps):
             self.clear(OUT, SENTENCE, NUMBERS_END)
             if self.listed:
                 self.clear(*self.layout.posteriors, Name("elements.end", "int"))
-        self.elements.drain(part=False)
+        self.elements.drain()
 
     def _collect(self) -> None:
         """Counts of entries, from those of elements that are listed."""

@@ -32,9 +32,9 @@ from pyrogram.recursion.code.random_bits import seed_stream, uniform
 from pyrogram.recursion.code.statements import Code, Function
 from pyrogram.recursion.emit.agenda import WAY_DOWN
 from pyrogram.recursion.emit.descents import Draws
+from pyrogram.recursion.emit.driver import LOG_Z
 from pyrogram.recursion.emit.exponentials import reduced_exp
 from pyrogram.recursion.emit.logarithms import log_of_lanes
-from pyrogram.recursion.emit.sentences import LOG_Z
 from pyrogram.recursion.emit.traces import trace_parameters, write_positions, write_weight
 from pyrogram.recursion.rules.language import Ref
 

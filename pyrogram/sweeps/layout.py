@@ -96,11 +96,6 @@ class SentenceLayout(Layout):
             at = code.let(at + stride)
         code.set("elements.end", (at + (CELL - 1)) // CELL * CELL)
 
-    @property
-    def posteriors(self) -> tuple[Array, Expression]:
-        """Where the posteriors of the elements of the sentence at hand go, and where these begin."""
-        return (Array("drained", "element"), FIRST) if self.listed else (OUT, SENTENCE)
-
     def value(self, ref: Ref) -> Expression:
         """The weight of an event, or one that is given."""
         return super().weight(ref) if ref.table in self.given else self.weight(ref)
@@ -113,9 +108,21 @@ class SentenceLayout(Layout):
         return indices
 
     def weight(self, ref: Ref, table: str | None = None) -> Element:
+        return NUMBERS[FIRST + self._place(ref)]
+
+    @property
+    def posteriors(self) -> tuple[Array, Expression]:
+        """Where the posteriors of the elements of the sentence at hand go, and where these begin."""
+        return (Array("drained", "element"), FIRST) if self.listed else (OUT, SENTENCE)
+
+    def output(self, ref: Ref) -> Element:
+        array, first = self.posteriors
+        return array[first + self._place(ref)]
+
+    def _place(self, ref: Ref) -> Expression:
+        """The number of an element among those of its sentence."""
         extents = self._extents(next(w for w in self.weights if w.name == ref.table))
         index: Expression = value(0)
         for x, extent in zip(self.axis_values(ref), extents, strict=True):
             index = index * extent + within(x, 0, extent)
-        array, first = (NUMBERS, FIRST) if table is None else self.posteriors
-        return array[first + Name(f"part.{ref.table}", "int") + index]
+        return Name(f"part.{ref.table}", "int") + index

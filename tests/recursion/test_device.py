@@ -154,7 +154,7 @@ def test_logarithms_of_all_magnitudes() -> None:
     with code.loop("i", kernels.THREAD, Name("count", "int")), code.when(i < kernels.THREAD + 1):
         code.put(Array("y", "real"), i, log(Array("x", "real")[i]))
     f = Function("logs", [Array("x", "real"), Array("y", "real"), Name("count", "int"), kernels.THREAD], code.body)
-    text = kernels.assembly([kernels.Kernel(f, {})], [threads.log()], "float64", "cpu")
+    text = kernels.assembly(kernels.Kernel(f, {}), [threads.log()], "float64", "cpu")
     x = np.concatenate([10.0 ** np.linspace(-307, 308, 10_000), [1.0, 0.0, np.inf, -1.0, np.nan, 5e-324]])
     y = np.empty_like(x)
     own = (ctypes.c_int64 * 3)(x.ctypes.data, y.ctypes.data, len(x))
@@ -202,7 +202,7 @@ def test_what_threads_have_for_themselves_is_interleaved_by_warps() -> None:
     with code.loop("x", 0, own) as x:
         code.put(mark, x, kernels.THREAD * own + x)
     f = Function("mark", [mark, own, kernels.THREAD, kernels.THREADS], code.body)
-    text = kernels.assembly([kernels.Kernel(f, {"mark": "size"})], [], "float64", "cpu")
+    text = kernels.assembly(kernels.Kernel(f, {"mark": "size"}), [], "float64", "cpu")
     launcher, written = fake_launcher(), torch.full((size * count,), -1)
     kernel = launcher.load(objects.object_of(text), "mark", ["mark", "size"])
     launcher.launch(kernel, count, {"mark": written, "size": size})

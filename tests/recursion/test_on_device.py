@@ -125,7 +125,7 @@ def test_tables_that_sentences_share_have_summed_counts(device: Launcher) -> Non
     root, attach = torch.randn(V).log_softmax(-1), torch.randn(V, 2, V).log_softmax(-1)
     stop = torch.randn(V, 2, 2, 2).log_softmax(-1)
     tables = {"root": root[None], "attach": attach[None], "stop": stop[None]}
-    given = on_tensors.TensorInputs(tables, lengths, {"w": words}, {}, {})
+    given = on_tensors.TensorInputs(tables, lengths, {"w": words}, {"V": V}, {})
     log_z, counts = dmv.program(valence_attach=False).marginals(given)
     arcs, stops = dmv.scores(root, attach, stop, words)
     truth = enumerated(arcs, stops, lengths)

@@ -60,7 +60,7 @@ ptxas = pytest.mark.skipif(shutil.which("ptxas") is None, reason="NVIDIA's assem
 
 def ptx_of(made: Recursion, what: str, dtype: str, architecture: str = "sm_90", complete: bool = False) -> bytes:
     kernel = threads.kernel(what, made, dtype, bool(plain_tables(made)))  # numbers are shared where they can be
-    text = kernels.assembly([kernel], [threads.log()], dtype, "gpu", complete)
+    text = kernels.assembly(kernel, [threads.log()], dtype, "gpu", complete)
     return ptx.ptx_of(text, architecture)
 
 

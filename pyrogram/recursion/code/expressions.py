@@ -18,6 +18,7 @@ W and the element type, float32 or float64, are chosen when a function is compil
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -166,15 +167,13 @@ def vector_of(x: Any) -> Expression:
     return Call("fill", (value(x),), "vector")
 
 
+INF = Number(math.inf, "real")
+
+
 def spread(x: Any, type: Type) -> Expression:
     """A number in every lane, or in every place of a vector; what has this type, as it is."""
     x = value(x)
     return x if x.type == type else Call("fill", (x,), type)
-
-
-def like(x: Expression, number: float) -> Expression:
-    """A number in every lane, or in every place of a vector, as x has them."""
-    return Call("fill", (value(number),), x.type)
 
 
 def fma(a: Expression, b: Expression, c: Expression) -> Expression:

@@ -72,13 +72,7 @@ class Kernel:
         return [p for p in self.function.parameters if p not in (THREAD, THREADS)]
 
 
-def assembly(
-    kernels: Sequence[Kernel],
-    helpers: Sequence[Function],
-    dtype: str,
-    target: Target,
-    complete: bool = True,
-) -> str:
+def assembly(kernel: Kernel, helpers: Sequence[Function], dtype: str, target: Target, complete: bool = True) -> str:
     """The text of a module.
 
     :param helpers: functions of one real that operations of the same names call.
@@ -89,7 +83,7 @@ def assembly(
     module = _KernelModule(dtype, 1, target=target, complete=complete, helpers=frozenset(f.name for f in helpers))
     module.pointer = "ptr addrspace(1)" if target == "gpu" else "ptr"  # to the device's memory
     module.attributes = "alwaysinline"  # into the entry, however long it is
-    bodies = [doubles.body(f) for f in helpers] + [text for k in kernels for text in module.kernel(k)]
+    bodies = [*(doubles.body(f) for f in helpers), *module.kernel(kernel)]
     declared = doubles.declared | module.declared | set(_REGISTERS if target == "gpu" else ())
     return "\n".join([*bodies, *sorted(declared)]) + "\n"
 

@@ -18,16 +18,15 @@ from __future__ import annotations
 import functools
 import math
 
-from ..code.expressions import Array, Expression, Name, equal, lane, select, value
+from ..code.expressions import INF, Array, Expression, Name, equal, lane, select, value
 from ..code.random_bits import seed_stream
 from ..code.statements import Function
 from ..rules.cells import Term
 from ..rules.language import Ref
 from .agenda import WAY_DOWN, Descent
-from .driver import Blocks
+from .driver import LOG_Z, Blocks
 from .instances import Enumeration
 from .numbers import EXPONENTS, MARKED
-from .sentences import INF, LOG_Z
 from .traces import trace_parameters, write_weight
 from .weights import MEMORY, NUMBERS
 
@@ -84,7 +83,7 @@ class Descents(Blocks):
             head = self.head_of(term)
             unit = EXPONENTS[tables.item(head).index({})] if head.positions else MEMORY[Name("z.exponent", "int")]
             product = functools.reduce(pairs.times, (sums.value(x, {}) for x in grids), pairs.one)
-            code.set(amount.name, lane(pairs.aligned(product, unit), Name("lane", "int")))
+            code.set(amount.name, lane(pairs.scaled(product.m, product.e - unit), Name("lane", "int")))
         return code.let(amount)
 
     def head_of(self, term: Term) -> Ref:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from ..code.expressions import (
+    INF,
     Array,
     Expression,
     Name,
@@ -22,6 +23,7 @@ from ..code.expressions import (
     log,
     power_of_two,
     select,
+    take,
     value,
     with_lane,
 )
@@ -36,10 +38,14 @@ from .limits import GOAL, Extremes, set_limits
 from .numbers import EXPONENTS, MANTISSAS, MARKED, SHARE, Numbers, PairNumbers, Range, any_of
 from .outside import Outside
 from .powers import ALIVE, MOST_EXPONENT
-from .sentences import INF, LOG_Z, SENTENCES, blocks
 from .sums import Sums
 from .weights import EXPONENTS_OF_WORDS, GAUGE, MEMORY, NUMBERS
 
+LOG_Z = Array("log_z", "real")
+SENTENCES: list[Array | Name] = [
+    *(Array("lengths", "int"), Array("order", "int"), Array("turns", "int")),
+    *(Name("count", "int"), Name("parts", "int")),
+]
 _WEIGHT = Extremes("weight")
 _NUMBER = Extremes("number")  # that all sentences share
 
@@ -67,6 +73,8 @@ class Blocks:
         self.logs = logs
         self.elements = self.elements_type(recursion, lanes, layout, shared, self.in_logs)
         self.code, self.lanes, self.dtype = self.elements.code, lanes, dtype
+        self.range = Range.of(dtype)  # of plain numbers
+        self.plain, self.pairs = self.elements.tables.sums.numbers, PairNumbers(self.code, self.range)
         # A power is a factor more of a rule, and items may be as much less large.
         self.code.set(MOST_EXPONENT.name, fill(min(self.range.bits // 4, 127.0)))
 
@@ -80,76 +88,54 @@ class Blocks:
         code.give(self.elements.tables.place(code) * self.areas)
         return Function("size", self.elements.layout.parameters(), code.body, "int")
 
-    @property
-    def range(self) -> Range:
-        """Of plain numbers."""
-        return Range.of(self.dtype)
-
-    @property
-    def plain(self) -> Numbers:
-        """Cells of plain numbers."""
-        return self.elements.tables.sums.numbers
-
-    @property
-    def pairs(self) -> PairNumbers:
-        """Cells of m * 2**e."""
-        return PairNumbers(self.code, self.range)
-
     def numbers_of(self, base: Numbers) -> Numbers:
         """The numbers that are computed, made of such ones; here they are these."""
         return base
 
     def _begin(self) -> None:
-        """Before the first block: numbers that all sentences share."""
+        """Before the first block: numbers that all sentences share, and the least and the greatest of them."""
         code, tables = self.code, self.elements.tables
         code.set("b", 0)
+        _NUMBER.begin(code)
         for w in tables.numbers:
             ref = tables.plain(w)
             grid = tables.weight(ref)
             with tables.sums.loops((), grid.variables):
-                code.put(tables.SHARED, grid.index({}), self.elements.layout.weight(ref))
-        self._measure()
+                self.take_number(ref, grid.index({}))
+                if not self.in_logs:
+                    _NUMBER.include(code, grid.value({}))
 
-    def _measure(self) -> None:
-        """The least and the greatest of the numbers that all sentences share."""
-        code, tables = self.code, self.elements.tables
-        _NUMBER.begin(code)
-        for w in () if self.in_logs else tables.numbers:
-            grid = tables.weight(tables.plain(w))
-            with tables.sums.loops((), grid.variables):
-                _NUMBER.include(code, grid.value({}))
+    def take_number(self, ref: Ref, place: Expression) -> None:
+        """A number that all sentences share, to its place."""
+        self.code.put(self.elements.tables.SHARED, place, self.elements.layout.weight(ref))
 
     def inside(self) -> None:
         """Fill the chart of a block: with plain numbers, and where these leave their range with m * 2**e."""
         code, weights = self.code, (Name("weights.begin", "int"), Name("weights.end", "int"))
         if self.in_logs:
-            self.fill_chart(self.plain)
+            self._run(Inside, self.plain)
             return
         with code.when(equal(MARKED, 0)):
             numbers = self.numbers_of(self.plain)
             numbers.take_weights(*weights)
-            self.fill_chart(numbers)
+            self._run(Inside, numbers)
             self._set_limits()
             with code.when(any_of(self.sums_of(numbers).extremes.outside) | any_of(self._goal_outside())):
                 code.set(MARKED.name, 1)
         with code.when(MARKED > 0), code.apart():
             self.numbers_of(self.pairs).take_weights(*weights)
-            self.fill_chart(self.numbers_of(self.pairs))
+            self._run(Inside, self.numbers_of(self.pairs))
 
     def outside(self) -> None:
         """Posteriors of a block."""
         with self.code.when(equal(MARKED, 0)):
-            self.find_posteriors(self.numbers_of(self.plain))
+            self._run(Outside, self.numbers_of(self.plain))
         with self.code.otherwise(), self.code.apart():
-            self.find_posteriors(self.numbers_of(self.pairs))
+            self._run(Outside, self.numbers_of(self.pairs))
 
-    def fill_chart(self, numbers: Numbers) -> None:
-        """The inside pass."""
-        Inside(self.elements.tables, self.code, self.sums_of(numbers)).run()
-
-    def find_posteriors(self, numbers: Numbers) -> None:
-        """The outside pass."""
-        Outside(self.elements.tables, self.code, self.sums_of(numbers)).run()
+    def _run(self, kind: type[Inside] | type[Outside], numbers: Numbers) -> None:
+        """A pass."""
+        kind(self.elements.tables, self.code, self.sums_of(numbers)).run()
 
     def sums_of(self, numbers: Numbers) -> Sums:
         """Code of sums of such numbers."""
@@ -164,16 +150,22 @@ class Blocks:
 
     @contextmanager
     def blocks(self) -> Iterator[None]:
-        """All blocks of the parts that this thread takes."""
+        """All blocks of the parts that this thread takes: part p has blocks p, p + parts, ..."""
         code, order = self.code, Array("order", "int")
         self.elements.tables.place(code)
         self._begin()
-        with blocks(code, self.lanes) as begin:
-            here = code.set("here", least(self.lanes, Name("count", "int") - begin))
-            n = code.set("n", Array("lengths", "int")[order[begin]])
-            last = Array("lengths", "int")[order[begin + here - 1]]
-            code.set("ragged", select((here < self.lanes) | (last < n), 1, 0))
-            yield
+        part = code.set("part", take(Array("turns", "int")))
+        with code.loop_while(part < Name("parts", "int")):
+            block = code.set("block", part)
+            with code.loop_while(block * self.lanes < Name("count", "int")):
+                begin = code.set("begin.of", block * self.lanes)
+                here = code.set("here", least(self.lanes, Name("count", "int") - begin))
+                n = code.set("n", Array("lengths", "int")[order[begin]])
+                last = Array("lengths", "int")[order[begin + here - 1]]
+                code.set("ragged", select((here < self.lanes) | (last < n), 1, 0))
+                yield
+                code.set("block", block + Name("parts", "int"))
+            code.set("part", take(Array("turns", "int")))
 
     def feed(self, nothing: float) -> None:
         """The weights of a block into lanes; ``nothing`` for those beyond the end of a sentence."""
@@ -273,7 +265,7 @@ class LogCounts(Blocks):
             self.put_log_z()
             with code.when(Name("with_counts", "int") > 0):
                 self.outside()
-                self._drain()
+                self.drain()
             self.restore()
         return Function(self.name, self.parameters(), code.body)
 
@@ -286,8 +278,9 @@ class LogCounts(Blocks):
         outputs = [p for w in layout.events for p in w.parameters("out", "element", "part", "b")]
         return [*layout.parameters(), *self.through, *_OWN, *self.memory, *outputs]
 
-    def _drain(self) -> None:
-        self.elements.drain(part=True)
+    def drain(self) -> None:
+        """Posteriors into the output."""
+        self.elements.drain()
 
 
 _OWN: list[Array | Name] = [

@@ -109,30 +109,27 @@ class Elements:
         with self.in_lanes(region) as here:
             code.put(NUMBERS, cell * self.lanes + here, number(f))
 
-    def drain(self, part: bool) -> None:
-        """Add the posteriors of all elements to the output, also of numbers that all sentences share.
-
-        :param part: whether the output has a table for each part of the sentences.
-        """
+    def drain(self) -> None:
+        """Add the posteriors of all elements to the output, also of numbers that all sentences share."""
         numbers = [(w, Region(self.tables.plain(w), ())) for w in self.tables.numbers]
         for w, region in (*self.all_regions(), *numbers):
             if self.tables.is_counted(w):
-                self._drain(region, self.place(w, region, adjoint=True), part)
+                self._drain(region, self.place(w, region, adjoint=True))
 
-    def _drain(self, region: Region, cell: Expression, part: bool) -> None:
+    def _drain(self, region: Region, cell: Expression) -> None:
         code, f = self.code, by_axes(region.ref)
         if not self.layout.has_one_place(f):
             with self.in_lanes(region) as here:
-                self.add(f, NUMBERS[cell * self.lanes + here], part)
+                self.add(f, NUMBERS[cell * self.lanes + here])
             return
         with self.loops(region, Name("n", "int")):
             posteriors = code.let(MEMORY[cell])
             with code.when(Name(f"out.{f.table}.b", "int") > 0):
                 for x in self._unrolled_lanes():
-                    self.add(f, lane(posteriors, x), part)
+                    self.add(f, lane(posteriors, x))
             with code.otherwise():  # all sentences share it
                 code.set("b", 0)
-                self.add(f, total_of(posteriors), part)
+                self.add(f, total_of(posteriors))
 
     def _unrolled_lanes(self) -> Iterator[int]:
         """All lanes, each with its sentence, in code for each of them."""
@@ -140,14 +137,10 @@ class Elements:
             self.code.set("b", Name(f"b.{x}", "int"))
             yield x
 
-    def add(self, f: Ref, number: Expression, part: bool) -> None:
-        """Add a number to an element of the output.
-
-        :param part: whether the output has a table for each part of the sentences.
-        """
-        target = self.layout.weight(f, f"out.{f.table}")
-        index = target.index + Name("part", "int") * Name(f"out.{f.table}.part", "int") if part else target.index
-        self.code.add(target.array, index, number)
+    def add(self, f: Ref, number: Expression) -> None:
+        """Add a number to an element of the output."""
+        target = self.layout.output(f)
+        self.code.add(target.array, target.index, number)
 
     def place(self, w: WeightCells, region: Region, adjoint: bool = False) -> Expression:
         """The cell of a weight, or of its posterior, at the axes at hand."""

@@ -16,10 +16,10 @@ from ..code.expressions import (
     fma,
     greatest,
     least,
-    like,
     power_of_two,
     rounded,
     select,
+    spread,
 )
 from ..code.statements import Code
 from .elements import Elements
@@ -109,7 +109,7 @@ def reduced_exp(code: Code, x: Expression, dtype: str) -> tuple[Name, Expression
     """
 
     def one(number: float) -> Expression:
-        return like(x, number)
+        return spread(number, x.type)
 
     double = dtype == "float64"
     high, low = (0.693145751953125, 1.42860682030941723212e-6) if double else (0.693359375, -2.12194440e-4)

@@ -52,13 +52,10 @@ class Inputs:
             logs = {name: np.log(self.weights[name]) for name in self.constants}
         return replace(self, weights={**self.weights, **logs}, constants=frozenset())
 
-    def with_doubles(self) -> Inputs:
-        """The same, with float64 for all weights."""
-        return replace(self, weights={name: np.asarray(w, np.float64) for name, w in self.weights.items()})
-
     def in_doubles(self) -> Inputs:
         """The same, with logarithms of all weights, in float64."""
-        return self.in_logarithms().with_doubles()
+        logs = self.in_logarithms()
+        return replace(logs, weights={name: np.asarray(w, np.float64) for name, w in logs.weights.items()})
 
     @property
     def pitch(self) -> int:

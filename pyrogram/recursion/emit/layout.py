@@ -100,15 +100,10 @@ class Layout:
     @cached_property
     def sizes(self) -> list[str]:
         """Names of sizes that are given with the weights."""
-        names = {s for sizes in self.cells.sizes.values() for s in sizes if isinstance(s, str)}
-        for x in self._symbols():
-            row = x.row if isinstance(x, Entry) else x
-            if isinstance(row, Variable) and isinstance(row.size, str):
-                names.add(row.size)
-        for ref in self._refs():  # axes that only columns are indices of
-            symbols = zip(ref.symbols, self.cells.recursion.tables[ref.table].sizes, strict=True)
-            names |= {s for x, s in symbols if isinstance(x, Entry) and isinstance(s, str)}
-        return sorted(names)
+        tables = self.cells.recursion.tables
+        names = {size for ref in self._refs() for size in tables[ref.table].sizes}
+        names |= {x.size for rule in self.cells.recursion.rules for x in rule.variables}
+        return sorted(x for x in names if isinstance(x, str))
 
     # ------------------------------------------------------------------ parameters
 
@@ -156,12 +151,15 @@ class Layout:
         index: Expression = self.row(ref.table) * Name(f"{name}.b", "int")
         sizes = self.cells.recursion.tables[ref.table].sizes
         values = [within(self.position(x), 0, Name("pitch", "int")) for x in ref.positions]
-        for x, size in zip(ref.symbols, sizes, strict=True):
-            known = isinstance(size, int) or size in self.sizes  # others are compared with words before the call
-            values.append(within(self.symbol(x), 0, self.size(size)) if known else self.symbol(x))
+        values += [within(self.symbol(x), 0, self.size(size)) for x, size in zip(ref.symbols, sizes, strict=True)]
         for axis, x in enumerate(values):
             index = index + x * Name(f"{name}.{axis}", "int")
         return Array(name, "element")[index]
+
+    def output(self, ref: Ref) -> Element:
+        """Where posteriors of a weight are added up, in the table of a part of the sentences."""
+        place = self.weight(ref, f"out.{ref.table}")
+        return place.array[place.index + Name("part", "int") * Name(f"out.{ref.table}.part", "int")]
 
     def value(self, ref: Ref) -> Expression:
         """A weight."""

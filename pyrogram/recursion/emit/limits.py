@@ -5,14 +5,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
-from ..code.expressions import Expression, Name, Type, fill, greatest, least, like, power_of_two, select, spread
+from ..code.expressions import Expression, Name, Type, fill, greatest, least, power_of_two, select, spread
 from ..code.statements import Code
 from .numbers import MOST_ADJOINT, Range
 
 
-@dataclass(frozen=True)
 class Extremes:
     """The least and the greatest number of a kind in a block, and those that there may be.
 
@@ -20,34 +18,20 @@ class Extremes:
     :param type: of the numbers: lanes, or a vector.
     """
 
-    kind: str
-    type: Type = "lanes"
-
-    @property
-    def least(self) -> Name:
-        return Name(f"least.{self.kind}", self.type)
-
-    @property
-    def greatest(self) -> Name:
-        return Name(f"greatest.{self.kind}", self.type)
-
-    @property
-    def low(self) -> Name:
-        return Name(f"low.{self.kind}", "lanes")
-
-    @property
-    def high(self) -> Name:
-        return Name(f"high.{self.kind}", "lanes")
+    def __init__(self, kind: str, type: Type = "lanes") -> None:
+        self.type = type
+        self.least, self.greatest = Name(f"least.{kind}", type), Name(f"greatest.{kind}", type)
+        self.low, self.high = Name(f"low.{kind}", "lanes"), Name(f"high.{kind}", "lanes")
 
     def begin(self, code: Code) -> None:
         """There are no numbers yet."""
         for name in (self.least, self.greatest):
-            code.set(name.name, like(name, 1.0))
+            code.set(name.name, spread(1.0, name.type))
 
     def include(self, code: Code, x: Expression) -> None:
         """One more number; zero and NaN are neither small nor large."""
         x = code.let(spread(x, self.type))
-        code.set(self.least.name, least(select(x > like(x, 0.0), x, like(x, math.inf)), self.least))
+        code.set(self.least.name, least(select(x > spread(0.0, x.type), x, spread(math.inf, x.type)), self.least))
         code.set(self.greatest.name, greatest(x, self.greatest))
 
     @property

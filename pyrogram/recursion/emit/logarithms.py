@@ -11,9 +11,9 @@ from ..code.expressions import (
     exponent_of,
     fma,
     greatest,
-    like,
     power_of_two,
     select,
+    spread,
 )
 from ..code.statements import Code
 
@@ -29,7 +29,7 @@ def log_of_lanes(code: Code, x: Expression) -> Expression:
     """
 
     def one(number: float) -> Expression:
-        return like(x, number)
+        return spread(number, x.type)
 
     x = code.let(greatest(one(_TINY), x))
     exponent = code.let(exponent_of(x))

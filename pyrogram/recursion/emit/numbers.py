@@ -26,7 +26,6 @@ from ..code.expressions import (
     fma,
     greatest,
     least,
-    like,
     power_of_two,
     select,
     spread,
@@ -90,21 +89,9 @@ class Numbers:
     def __init__(self, code: Code, type: Type = "lanes") -> None:
         self.code, self.type = code, type
         self.memory = MEMORY if type == "lanes" else VECTORS
-
-    @property
-    def in_range(self) -> bool:
-        """Whether the range of items is looked after."""
-        return True
-
-    @property
-    def zero(self) -> Number:
-        """What a sum begins with."""
-        return spread(0.0, self.type)
-
-    @property
-    def one(self) -> Number:
-        """The product of nothing."""
-        return spread(1.0, self.type)
+        self.in_range = True  # whether the range of items is looked after
+        self.zero: Number = spread(0.0, type)  # what a sum begins with
+        self.one: Number = spread(1.0, type)  # the product of nothing
 
     def of(self, x: Expression) -> Number:
         """A plain number, in lanes."""
@@ -117,7 +104,7 @@ class Numbers:
 
     def is_zero(self, x: Number) -> Expression:
         """The lanes in which it is zero."""
-        return equal(x, like(x, 0.0))
+        return equal(x, spread(0.0, x.type))
 
     def load(self, cell: Expression) -> Number:
         """The number in a cell."""
@@ -130,8 +117,8 @@ class Numbers:
     def put_posterior(self, cell: Expression, weight: Number, count: Number) -> None:
         """Write a weight times a sum that lacks it, times :data:`SHARE`, as a plain number; zero if one of them is."""
         count, share = self.code.let(count), self.code.let(spread(SHARE, self.type))
-        nothing = self.is_zero(weight) | self.is_zero(count) | equal(share, like(share, 0.0))
-        self.put(cell, select(nothing, like(weight, 0.0), weight * count * share))
+        nothing = self.is_zero(weight) | self.is_zero(count) | equal(share, spread(0.0, share.type))
+        self.put(cell, select(nothing, spread(0.0, weight.type), weight * count * share))
 
     def let(self, x: Number) -> Number:
         """A number in a new variable."""
@@ -185,15 +172,9 @@ class Numbers:
 class LogNumbers(Numbers):
     """Logarithms, of which the greatest is the sum."""
 
-    in_range = False
-
-    @property
-    def zero(self) -> Expression:
-        return fill(-math.inf)
-
-    @property
-    def one(self) -> Expression:
-        return fill(0.0)
+    def __init__(self, code: Code) -> None:
+        super().__init__(code)
+        self.in_range, self.zero, self.one = False, fill(-math.inf), fill(0.0)
 
     def times(self, a: Expression, b: Expression) -> Expression:
         return a + b
@@ -212,19 +193,10 @@ class PairNumbers(Numbers):
     plain numbers have them, so that the mantissa is rounded as a plain number would be.
     """
 
-    in_range = False
-
     def __init__(self, code: Code, range: Range) -> None:
         super().__init__(code)
-        self.range = range
-
-    @property
-    def zero(self) -> Pair:
-        return Pair(fill(0.0), fill(self.range.lowest))
-
-    @property
-    def one(self) -> Pair:
-        return Pair(fill(1.0), fill(0.0))
+        self.range, self.in_range = range, False
+        self.zero, self.one = Pair(fill(0.0), fill(range.lowest)), Pair(fill(1.0), fill(0.0))
 
     def of(self, x: Expression) -> Pair:
         return self.normal(Pair(x, fill(0.0)))
@@ -308,7 +280,3 @@ class PairNumbers(Numbers):
         with code.loop("x", begin, end) as x:
             e = code.let(EXPONENTS[x])
             self.put(x, Pair(select(equal(e, fill(0.0)), MEMORY[x], MANTISSAS[x]), e))
-
-    def aligned(self, x: Pair, e: Expression) -> Expression:
-        """A number in units of 2**e."""
-        return self.scaled(x.m, x.e - e)

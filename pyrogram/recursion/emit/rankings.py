@@ -13,14 +13,14 @@ import operator
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..code.expressions import Array, Expression, Name, equal, fill, greatest, lane, negated, select, value
+from ..code.expressions import INF, Array, Expression, Name, equal, greatest, lane, negated, select, value
 from ..code.statements import Function
 from ..rules.cells import Term
 from ..rules.language import Constant, Ref
 from .agenda import RANK
 from .descents import Descents
+from .driver import LOG_Z
 from .numbers import EXPONENTS, MARKED
-from .sentences import INF, LOG_Z
 
 K = Name("k", "int")
 RANKED = Array("ranked", "real")  # the k greatest scores of each item, in order
@@ -178,8 +178,8 @@ class MostExpected(Rankings):
         cell = code.let(tables.item(ref, adjoint=True).index({}))
         code.set(_ADJOINT.name, self._number(cell))
         with code.when(MARKED > 0), code.apart(_ADJOINT.name):
-            unit = fill(0.0) - EXPONENTS[tables.item(ref).index({})]
-            code.set(_ADJOINT.name, lane(pairs.aligned(pairs.load(cell), unit), Name("lane", "int")))
+            x, of_item = pairs.load(cell), EXPONENTS[tables.item(ref).index({})]
+            code.set(_ADJOINT.name, lane(pairs.scaled(x.m, x.e + of_item), Name("lane", "int")))
 
 
 def sum_of(terms: list[Expression]) -> Expression:

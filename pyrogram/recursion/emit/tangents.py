@@ -41,19 +41,8 @@ class DualNumbers(Numbers):
 
     def __init__(self, code: Code, base: Numbers) -> None:
         super().__init__(code)
-        self.base = base
-
-    @property
-    def in_range(self) -> bool:
-        return self.base.in_range
-
-    @property
-    def zero(self) -> Dual:
-        return Dual(self.base.zero, self.base.zero)
-
-    @property
-    def one(self) -> Dual:
-        return Dual(self.base.one, self.base.zero)
+        self.base, self.in_range = base, base.in_range
+        self.zero, self.one = Dual(base.zero, base.zero), Dual(base.one, base.zero)
 
     def of(self, x: Expression) -> Dual:
         return Dual(self.base.of(x), self.base.zero)
@@ -168,17 +157,11 @@ class Tangents(LogCounts):
         sums = super().sums_of(numbers)
         return DualSums(sums.code, sums.layout, numbers, self.lanes)
 
-    def _begin(self) -> None:
-        super()._begin()
-        code, tables = self.code, self.elements.tables
-        for w in tables.numbers:
-            ref = tables.plain(w)
-            grid = tables.weight(ref)
-            with tables.sums.loops((), grid.variables):
-                index = code.let(grid.index({}))
-                weight = code.let(tables.SHARED[index])
-                tangent = select(equal(weight, 0.0), 0.0, weight * self._direction(ref))
-                code.put(tables.SHARED, index + TANGENTS * self.lanes, tangent)
+    def take_number(self, ref: Ref, place: Expression) -> None:
+        super().take_number(ref, place)
+        weight = self.code.let(self.elements.tables.SHARED[place])
+        tangent = select(equal(weight, 0.0), 0.0, weight * self._direction(ref))
+        self.code.put(self.elements.tables.SHARED, place + TANGENTS * self.lanes, tangent)
 
     def parameters(self) -> list[Array | Name]:
         directions = [p for w in self.elements.layout.weights for p in w.parameters("direction", "element", "b")]
@@ -202,10 +185,10 @@ class Tangents(LogCounts):
             code.put(Array("tangent", "real"), Name("b", "int"), tangent)
             code.set("spoilt", select(self.fits(tangent), Name("spoilt", "int"), 1))
 
-    def _drain(self) -> None:
+    def drain(self) -> None:
         """Tangents go out where posteriors do."""
         self._move(TANGENTS)
-        super()._drain()
+        super().drain()
         self._move(value(0) - TANGENTS)
 
     def _move(self, by: Expression) -> None:

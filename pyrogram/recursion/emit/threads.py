@@ -31,12 +31,11 @@ from ..rules.language import Ref
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
 from .descents import BestDerivation, IndependentDraws
-from .driver import Blocks, LogCounts
+from .driver import LOG_Z, Blocks, LogCounts
 from .elements import Elements
 from .layout import Layout
 from .logarithms import log_of_lanes
 from .numbers import MARKED
-from .sentences import LOG_Z
 from .tables import Tables
 
 NUMBERS = Array("numbers", "element")
@@ -68,8 +67,8 @@ class ByThread(Elements):
 
     tables_type: ClassVar[type[Tables]] = ThreadTables
 
-    def add(self, f: Ref, number: Expression, part: bool) -> None:
-        target, code = self.layout.weight(f, f"out.{f.table}"), self.code
+    def add(self, f: Ref, number: Expression) -> None:
+        target, code = self.layout.weight(f, f"out.{f.table}"), self.code  # of all sentences there is one part
         with code.when(equal(Name(f"out.{f.table}.b", "int"), 0)):  # sentences share it
             code.add_atomically(target.array, target.index, number)
         with code.otherwise():
@@ -100,9 +99,8 @@ class Threads(Blocks):
         code.give(self._cells)
         return Function("size", [*self.elements.layout.parameters(), PLACES, *self.places], code.body, "int")
 
-    def _begin(self) -> None:
+    def take_number(self, ref: Ref, place: Expression) -> None:
         """Numbers are where they are given."""
-        self._measure()
 
     @contextmanager
     def blocks(self) -> Iterator[None]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Generic, TypeVar
 
-from .language import Constant, Entry, InvalidRecursion, Ref, Rule, Variable, Word, whole_numbers
+from .language import Entry, InvalidRecursion, Ref, Rule, Variable, Word, whole_numbers
 from .recursions import Recursion
 
 Value = TypeVar("Value")
@@ -223,27 +223,17 @@ class Grounded:
         """Whether all elements and words are there: none lies beyond the sentence."""
         for ref in (rule.head, *rule.factors):
             first = self.recursion.first if ref.is_item else 0
-            if any(not first <= at[x.name] + x.offset <= self.n for x in ref.positions):
+            if any(not first <= x.value(at) <= self.n for x in ref.positions):
                 return False
             words = (x.position for x in ref.symbols if isinstance(x, Word))
-            if any(not 1 <= at[x.name] + x.offset <= self.n for x in words):
+            if any(not 1 <= x.value(at) <= self.n for x in words):
                 return False
         return True
 
     def _key(self, ref: Ref, at: Mapping[str, int], rows: Mapping[Variable, int]) -> Key:
         """The element."""
-        symbols = []
-        for x in ref.symbols:
-            if isinstance(x, Constant):
-                symbols.append(x.value)
-            elif isinstance(x, Variable):
-                symbols.append(rows[x])
-            elif isinstance(x, Entry):
-                symbols.append(int(self.lists[x.column][rows[x.row]]))
-            else:
-                assert isinstance(x, Word)
-                symbols.append(x.number(self.words, at[x.position.name] + x.position.offset))
-        return ref.table, (*(at[x.name] + x.offset for x in ref.positions), *symbols)
+        symbols = (x.number(self.lists, self.words, at, rows) for x in ref.symbols)
+        return ref.table, (*(x.value(at) for x in ref.positions), *symbols)
 
 
 def _element(weights: Mapping[str, Any], name: str, indices: tuple[int, ...]) -> float:

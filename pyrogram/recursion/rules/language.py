@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .recursions import Recursion
 
 Size = int | str  # of an axis of symbols: a number, or the name of one that is given with the weights
+Columns = Mapping[str, Sequence[int]]  # of lists of rules, or words, by name
 
 
 class InvalidRecursion(ValueError):
@@ -90,6 +91,10 @@ class Position(_Written):
         return self._refused()
 
     __rmul__ = __mul__
+
+    def value(self, at: Mapping[str, int]) -> int:
+        """The position where variables, the length and nothing are at some places."""
+        return at[self.name] + self.offset
 
     def __le__(self, other: Position | int) -> Bracket:
         other = _position(other)
@@ -171,6 +176,10 @@ class Variable(_Named):
 
     size: Size
 
+    def number(self, lists: Columns, words: Columns, at: Mapping[str, int], rows: Mapping[Variable, int]) -> int:
+        """Which symbol it is, of a sentence, with variables of positions and of symbols at some values."""
+        return rows[self]
+
 
 @dataclass(frozen=True)
 class Constant:
@@ -180,6 +189,9 @@ class Constant:
 
     def __str__(self) -> str:
         return str(self.value)
+
+    def number(self, lists: Columns, words: Columns, at: Mapping[str, int], rows: Mapping[Variable, int]) -> int:
+        return self.value
 
 
 @dataclass(frozen=True)
@@ -192,6 +204,9 @@ class Entry:
     def __str__(self) -> str:
         return f"{self.column}[{self.row}]"
 
+    def number(self, lists: Columns, words: Columns, at: Mapping[str, int], rows: Mapping[Variable, int]) -> int:
+        return int(lists[self.column][rows[self.row]])
+
 
 @dataclass(frozen=True)
 class Word:
@@ -203,9 +218,8 @@ class Word:
     def __str__(self) -> str:
         return f"{self.words}[{self.position}]"
 
-    def number(self, words: Mapping[str, Sequence[int]], place: int) -> int:
-        """Which symbol it is, of a sentence with these words, where its position is ``place``."""
-        return int(words[self.words][place - 1])
+    def number(self, lists: Columns, words: Columns, at: Mapping[str, int], rows: Mapping[Variable, int]) -> int:
+        return int(words[self.words][self.position.value(at) - 1])
 
 
 @dataclass(frozen=True)
@@ -215,8 +229,8 @@ class Place(Word):
     def __str__(self) -> str:
         return str(self.position)
 
-    def number(self, words: Mapping[str, Sequence[int]], place: int) -> int:
-        return place
+    def number(self, lists: Columns, words: Columns, at: Mapping[str, int], rows: Mapping[Variable, int]) -> int:
+        return self.position.value(at)
 
 
 Symbol = Variable | Constant | Entry | Word

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from .cells import Cells, Term, names_in, symbols_in
 from .domains import dense_axes
-from .language import Bound, Constant, Entry, Position, Ref, Size, Variable, Word
+from .language import Bound, Entry, Ref, Size, Variable, Word
 
 Item = tuple[str, tuple[int, ...], tuple[int, ...]]  # a table, positions, symbols
 Symbols = dict[Variable, int]
@@ -181,7 +181,7 @@ class Traces:
                 yield places
                 return
             loop = loops[depth]
-            low, high = max(_at(x, places) for x in loop.low), min(_at(x, places) for x in loop.high)
+            low, high = max(x.value(places) for x in loop.low), min(x.value(places) for x in loop.high)
             for k in range(low, high + 1):
                 yield from down(depth + 1, {**places, loop.name: k})
 
@@ -208,30 +208,20 @@ class Traces:
     # ------------------------------------------------------------------ values
 
     def _item(self, ref: Ref, places: Places, symbols: Symbols) -> Item:
-        at = tuple(_at(x, places) for x in ref.positions)
+        at = tuple(x.value(places) for x in ref.positions)
         return ref.table, at, tuple(self._symbol(x, places, symbols) for x in ref.symbols)
 
     def _placed(self, ref: Ref, places: Places, symbols: Symbols) -> Item:
         """A weight whose words are positions."""
         at = (*ref.positions, *(x.position for x in ref.symbols if isinstance(x, Word)))
         others = (self._symbol(x, places, symbols) for x in ref.symbols if not isinstance(x, Word))
-        return ref.table, tuple(_at(x, places) for x in at), tuple(others)
+        return ref.table, tuple(x.value(places) for x in at), tuple(others)
 
     def _symbol(self, x: Any, places: Places, symbols: Symbols) -> int:
-        if isinstance(x, Constant):
-            return x.value
-        if isinstance(x, Variable):
-            return symbols[x]
-        if isinstance(x, Entry):
-            return int(self.lists[x.column][symbols[x.row]])
-        return int(x.number(self.words, _at(x.position, places)))
+        return int(x.number(self.lists, self.words, places, symbols))
 
     def _size(self, size: Size) -> int:
         return size if isinstance(size, int) else self.sizes[size]
-
-
-def _at(x: Position, places: Places) -> int:
-    return (places[x.name] if x.name else 0) + x.offset
 
 
 def _hold(bounds: Iterable[Bound], places: Places) -> bool:

@@ -77,8 +77,7 @@ class Checks:
             is no symbol of the axis that it is an index of, or rules that read their own cell are not in topological
             order, children first.
         """
-        of_weights = {s for w in self._layout.weights for s in w.sizes if isinstance(s, str)}
-        for name in sorted({*self._layout.sizes, *of_weights}):
+        for name in self._layout.sizes:
             if sizes.get(name, 0) < 1:
                 raise InvalidRecursion(f"size {name} is missing, or not positive: {sizes.get(name)}")
         for name in self._layout.lists:

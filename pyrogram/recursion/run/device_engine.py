@@ -9,6 +9,7 @@ neighbours are read at once; results go back the same way. Both are indexing by 
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -87,25 +88,24 @@ class DeviceEngine:
 
     def draw(self, inputs: TensorInputs, number: int, seed: int, trace: Trace, width: int) -> tuple[Tensor, Tensor]:
         """Log Z, and the weights in drawn derivations, shape ``(number, B, width)``."""
-        B, device = len(inputs.lengths), inputs.lengths.device
-        order, values = self._batch(inputs)
-        log_z = torch.empty(B, dtype=torch.float64, device=device)
-        rows = torch.full((number, B, width), -1, dtype=torch.long, device=device)
-        values |= {"log_z": log_z, "draws": number, "seed": seed, "batch": B}
-        values |= trace_values(self.layout, trace, rows)
-        self._launch("draw", inputs, values)
-        return _back(log_z, order), _back(rows.movedim(1, -1), order).transpose(0, 1)
+        log_z, rows = self._descend("draw", inputs, trace, (number, width), "log_z", {"draws": number, "seed": seed})
+        return log_z, rows.transpose(0, 1)
 
     def best(self, inputs: TensorInputs, trace: Trace, width: int) -> tuple[Tensor, Tensor]:
         """The log weight of the best derivation, shape ``(B,)``, and the weights in it, shape ``(B, width)``."""
+        return self._descend("best", inputs, trace, (width,), "scores", {})
+
+    def _descend(
+        self, name: str, inputs: TensorInputs, trace: Trace, shape: Sequence[int], result: str, extra: Values
+    ) -> tuple[Tensor, Tensor]:
+        """A result by sentence, and derivations as rows of numbers, shape ``(B, *shape)``."""
         B, device = len(inputs.lengths), inputs.lengths.device
-        order, values = self._batch(inputs, raised=False)
-        scores = torch.empty(B, dtype=torch.float64, device=device)
-        rows = torch.full((B, width), -1, dtype=torch.long, device=device)
-        values |= {"scores": scores, "batch": B}
-        values |= trace_values(self.layout, trace, rows)
-        self._launch("best", inputs, values)
-        return _back(scores, order), _back(rows.movedim(0, -1), order)
+        order, values = self._batch(inputs, raised=name != "best")
+        of_each = torch.empty(B, dtype=torch.float64, device=device)
+        rows = torch.full((*shape[:-1], B, shape[-1]), -1, dtype=torch.long, device=device)
+        values |= {**extra, result: of_each, "batch": B, **trace_values(self.layout, trace, rows)}
+        self._launch(name, inputs, values)
+        return _back(of_each, order), _back(rows.movedim(-2, -1), order)
 
     # ------------------------------------------------------------------ parameters
 
@@ -192,7 +192,7 @@ class DeviceEngine:
 
         def module() -> tuple[bytes, dict[str, list[str]]]:
             kernel = threads.kernel(name, self.recursion, self.dtype, self.shared)
-            text = kernels.assembly([kernel], [threads.log()], self.dtype, "cpu" if on_cpu else "gpu", complete)
+            text = kernels.assembly(kernel, [threads.log()], self.dtype, "cpu" if on_cpu else "gpu", complete)
             data = objects.object_of(text) if on_cpu else ptx.ptx_of(text, architecture)
             return data, {name: [p.name for p in kernel.parameters]}
 

@@ -26,7 +26,6 @@ from .launching import launcher_for
 from .program import MOST_NATS, Program
 from .tensor_inputs import FLOATS
 from .tensor_inputs import TensorInputs as TensorInputs
-from .tensor_inputs import factors_of as factors_of
 from .tensor_inputs import fits_compiled as fits_compiled
 
 Numbers = Any  # a numpy array

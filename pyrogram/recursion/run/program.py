@@ -102,7 +102,7 @@ class Program:
         size = max((float(np.nanmax(np.abs(x), initial=0.0)) for x in u.values()), default=0.0)
         unit = 2.0 ** np.ceil(np.log2(size)) if size > 0 else 1.0  # a derivative is linear in its direction
         u = {name: x / unit for name, x in u.items()}
-        tangent, by_table = self.log_counts(inputs.with_doubles(), scale=scale, directions=u)
+        tangent, by_table = self.log_counts(inputs.in_doubles(), scale=scale, directions=u)
         return tangent * unit, {name: table * unit for name, table in by_table.items()}
 
     def best(self, inputs: Inputs, k: int, trace: Trace, width: int) -> tuple[Numbers, Numbers]:

@@ -97,18 +97,3 @@ def _numbers(w: Tensor, dtype: Any, batched: bool) -> Numbers:
 def fits_compiled(*tensors: Tensor) -> bool:
     """Whether compiled code can have them: float32 or float64 on the CPU."""
     return False not in {t.is_cpu and t.dtype in FLOATS for t in tensors}
-
-
-def factors_of(scores: Tensor, dtype: torch.dtype = torch.float64) -> Numbers | None:
-    """The factors that scores are the logarithms of; None if some are too great or too small for a number.
-
-    None also on another device: kernels take logarithms.
-
-    :param scores: shape ``(B, *axes)``; those of -inf are 0.
-    """
-    if scores.device.type != "cpu":
-        return None
-    scores = scores.detach().to(dtype)
-    factors, limits = scores.exp(), torch.finfo(dtype)
-    fits = (factors >= limits.tiny) & (factors <= limits.max) | (scores == -torch.inf)
-    return factors.numpy() if bool(fits.all()) else None
