@@ -96,10 +96,6 @@ class SentenceLayout(Layout):
             at = code.let(at + stride)
         code.set("elements.end", (at + (CELL - 1)) // CELL * CELL)
 
-    def value(self, ref: Ref) -> Expression:
-        """The weight of an event, or one that is given."""
-        return super().weight(ref) if ref.table in self.given else self.weight(ref)
-
     def axis_values(self, ref: Ref) -> list[Expression]:
         indices = super().axis_values(ref)
         for axis, (x, by_word) in enumerate(zip(ref.symbols, self._word_axes.axes[ref.table], strict=True)):
@@ -108,7 +104,8 @@ class SentenceLayout(Layout):
         return indices
 
     def weight(self, ref: Ref, table: str | None = None) -> Element:
-        return NUMBERS[FIRST + self._place(ref)]
+        """The weight of an event, or one that is given."""
+        return super().weight(ref, table) if ref.table in self.given else NUMBERS[FIRST + self._place(ref)]
 
     @property
     def posteriors(self) -> tuple[Array, Expression]:

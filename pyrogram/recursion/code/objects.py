@@ -135,7 +135,7 @@ def load(
 
     def make_object() -> tuple[bytes, dict[str, list[str]]]:
         (text, apart), parameters = make()
-        packed = zlib.compress(apart.encode())
+        packed = zlib.compress(apart.encode(), 1)
         return len(packed).to_bytes(8, "little") + packed + object_of(text, vectors), parameters
 
     data, parameters = kept("\0".join((source, *target())), ".o", make_object)

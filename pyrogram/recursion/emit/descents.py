@@ -30,8 +30,6 @@ from .numbers import EXPONENTS, MARKED
 from .traces import trace_parameters, write_weight
 from .weights import MEMORY, NUMBERS
 
-_OWN: list[Array | Name] = [Name("batch", "int"), *WAY_DOWN]
-
 
 class Descents(Blocks):
     """Code that goes down from the goal in one lane."""
@@ -58,7 +56,7 @@ class Descents(Blocks):
         raise NotImplementedError
 
     def _write_factors(self, f: Ref) -> None:
-        if not self.elements.cells.recursion.tables[f.table].source:
+        if not self.elements.source(f):
             self.write(f)
 
     def write(self, f: Ref) -> None:
@@ -67,8 +65,8 @@ class Descents(Blocks):
 
     def parameters(self) -> list[Array | Name]:
         """Those that all descents have."""
-        layout = self.elements.layout
-        return [*layout.parameters(), *self.through, *_OWN, *self.memory, *trace_parameters(layout)]
+        layout, batch = self.elements.layout, Name("batch", "int")
+        return [*layout.parameters(), *self.through, batch, *WAY_DOWN, *self.memory, *trace_parameters(layout)]
 
     def amount(self, term: Term) -> Expression:
         """The value of an instance: in units of 2**e of its head, where that has an exponent."""

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -66,6 +65,8 @@ class Blocks:
     memory: Sequence[Array] = [MEMORY, MANTISSAS, EXPONENTS]
     through: Sequence[Array | Name] = SENTENCES
     elements_type: type[Elements] = Elements
+    scale: Expression = value(1.0)
+    """What the posteriors of the sentence at hand are multiplied by."""
 
     def __init__(
         self, recursion: Recursion, lanes: int, dtype: str, layout: Layout, shared: bool = False, logs: bool = True
@@ -120,7 +121,9 @@ class Blocks:
             numbers.take_weights(*weights)
             self._run(Inside, numbers)
             self._set_limits()
-            with code.when(any_of(self.sums_of(numbers).extremes.outside) | any_of(self._goal_outside())):
+            z = code.let(MEMORY[Name("z", "int")])
+            of_goal = equal(ALIVE, fill(0.0)) & ((z < GOAL.low) | (z > GOAL.high))
+            with code.when(any_of(self.sums_of(numbers).extremes.outside) | any_of(of_goal)):
                 code.set(MARKED.name, 1)
         with code.when(MARKED > 0), code.apart():
             self.numbers_of(self.pairs).take_weights(*weights)
@@ -142,11 +145,6 @@ class Blocks:
         if numbers is self.plain:
             return self.elements.tables.sums
         return Sums(self.code, self.elements.layout, numbers)
-
-    def _goal_outside(self) -> Expression:
-        """The lanes in which Z is outside its range."""
-        z = self.code.let(MEMORY[Name("z", "int")])
-        return equal(ALIVE, fill(0.0)) & ((z < GOAL.low) | (z > GOAL.high))
 
     @contextmanager
     def blocks(self) -> Iterator[None]:
@@ -177,14 +175,7 @@ class Blocks:
             code.put(NUMBERS, end * self.lanes + x, 1.0)
         elements.find_sentences()
         for w, region in elements.all_regions():
-            elements.feed(region, elements.place(w, region), functools.partial(self.weight, nothing), nothing)
-
-    def weight(self, nothing: float, f: Ref) -> Expression:
-        """A weight of the sentence ``b``, or what says whether something holds there: one, or ``nothing``."""
-        source = self.elements.cells.recursion.tables[f.table].source
-        if not source:
-            return self.elements.layout.value(f)
-        return select(self.elements.layout.says(f, source), 0.0 if nothing < 0 else 1.0, nothing)
+            elements.feed(region, elements.place(w, region), "weight", nothing)
 
     def feed_reals(self) -> None:
         """Weights of a block, as numbers."""
@@ -226,25 +217,18 @@ class Blocks:
         with self.elements.each_lane() as x:
             code.put(LOG_Z, Name("b", "int"), self.log_z(x))
             with code.when(self.fits(log_z)):
-                code.set(SHARE.name, with_lane(SHARE, x, self.scale()))
+                code.set(SHARE.name, with_lane(SHARE, x, self.scale))
             with code.otherwise():
                 code.set("spoilt", 1)
-
-    def scale(self) -> Expression:
-        """What the posteriors of the sentence at hand are multiplied by."""
-        return value(1.0)
 
     def log_z(self, x: Expression) -> Expression:
         """Log Z of a lane after the inside pass: the same for any powers of two."""
         code, most = self.code, fill(self.range.bits)
-        z, e, of_words = (
-            MEMORY[Name("z", "int")],
-            MEMORY[Name("z.exponent", "int")],
-            EXPONENTS_OF_WORDS + Name("n", "int"),
-        )
+        z, e = MEMORY[Name("z", "int")], MEMORY[Name("z.exponent", "int")]
+        of_words = MEMORY[EXPONENTS_OF_WORDS + Name("n", "int")]
         exponent = code.let(least(greatest(exponent_of(z * fill(math.sqrt(2.0))), fill(0.0) - most), most))
         m = code.let(z * power_of_two(fill(0.0) - exponent))
-        return log(lane(m, x)) + lane(exponent + e - MEMORY[of_words], x) * math.log(2.0)
+        return log(lane(m, x)) + lane(exponent + e - of_words, x) * math.log(2.0)
 
     @staticmethod
     def fits(log_z: Expression) -> Expression:
@@ -256,6 +240,7 @@ class LogCounts(Blocks):
     """Code for log Z and posteriors."""
 
     name = "lanes"
+    scale: Expression = Array("scale", "real")[Name("b", "int")]
 
     def function(self) -> Function:
         code = self.code
@@ -269,22 +254,13 @@ class LogCounts(Blocks):
             self.restore()
         return Function(self.name, self.parameters(), code.body)
 
-    def scale(self) -> Expression:
-        return Array("scale", "real")[Name("b", "int")]
-
     def parameters(self) -> list[Array | Name]:
         """Those of the function."""
         layout = self.elements.layout
         outputs = [p for w in layout.events for p in w.parameters("out", "element", "part", "b")]
-        return [*layout.parameters(), *self.through, *_OWN, *self.memory, *outputs]
+        own: list[Array | Name] = [LOG_Z, Name("with_counts", "int"), Array("scale", "real")]
+        return [*layout.parameters(), *self.through, *own, *self.memory, *outputs]
 
     def drain(self) -> None:
         """Posteriors into the output."""
         self.elements.drain()
-
-
-_OWN: list[Array | Name] = [
-    LOG_Z,
-    Name("with_counts", "int"),
-    Array("scale", "real"),
-]

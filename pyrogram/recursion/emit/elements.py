@@ -9,8 +9,8 @@ of its cell at once. Others, ``attach[w[i], 1, w[j]]``, are looked up for one se
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -32,7 +32,7 @@ from ..code.statements import Code
 from ..rules.language import Position, Ref, Variable
 from ..rules.lowering import lower
 from ..rules.recursions import Recursion
-from .grids import place
+from .grids import first_of, last_of, place
 from .layout import Layout
 from .powers import with_gauge
 from .regions import Region, by_axes, regions_of
@@ -85,11 +85,11 @@ class Elements:
             b = code.set(f"b.{x}", Array("order", "int")[at])
             code.set(_LENGTHS.name, with_lane(_LENGTHS, x, real(Array("lengths", "int")[b])))
 
-    def feed(self, region: Region, cell: Expression, number: Callable[[Ref], Expression], nothing: float) -> None:
+    def feed(self, region: Region, cell: Expression, table: str, nothing: float) -> None:
         """Numbers of all elements of a region into cells.
 
         :param cell: at the axes at hand.
-        :param number: of an element of the sentence ``b``.
+        :param table: ``weight``, or another table for each weight.
         :param nothing: of elements that a sentence does not have.
         """
         code, f, n = self.code, by_axes(region.ref), Name("n", "int")
@@ -100,14 +100,25 @@ class Elements:
             with self.loops(region, n):
                 lanes: Expression = fill(nothing)
                 for x in self._unrolled_lanes():
-                    lanes = code.let(with_lane(lanes, x, number(f)))
+                    lanes = code.let(with_lane(lanes, x, self.number(f, table, nothing)))
                 has_it = fill(real(functools.reduce(greatest, ends, value(1)))) <= _LENGTHS
                 code.put(MEMORY, cell, select(has_it, lanes, fill(nothing)))
             return
         with code.when(Name("ragged", "int") > 0), self.loops(region, n):
             code.put(MEMORY, cell, fill(nothing))
         with self.in_lanes(region) as here:
-            code.put(NUMBERS, cell * self.lanes + here, number(f))
+            code.put(NUMBERS, cell * self.lanes + here, self.number(f, table, nothing))
+
+    def source(self, f: Ref) -> str:
+        """Of a weight that is found here, see :class:`.Table`."""
+        return self.cells.recursion.tables[f.table].source
+
+    def number(self, f: Ref, table: str, nothing: float) -> Expression:
+        """An element of a table of the sentence ``b``, or whether what a weight says holds: one, or ``nothing``."""
+        if not (source := self.source(f)):
+            return self.layout.weight(f, f"{table}.{f.table}")
+        one = 0.0 if nothing < 0 or table != "weight" else 1.0
+        return select(self.layout.says(f, source), one, nothing)
 
     def drain(self) -> None:
         """Add the posteriors of all elements to the output, also of numbers that all sentences share."""
@@ -161,5 +172,10 @@ class Elements:
         """Loops over the elements of a region; ``n`` for the length, or that of the lane at hand."""
         if n is not None:
             self.code.set("at.n", n)
-        with self.tables.sums.loops(region.loops, [x for x in region.ref.symbols if isinstance(x, Variable)]):
+        with ExitStack() as stack:
+            for loop in region.loops:
+                stack.enter_context(self.code.loop(f"at.{loop.name}", first_of(loop), last_of(loop) + 1))
+            for x in region.ref.symbols:
+                if isinstance(x, Variable):
+                    stack.enter_context(self.code.loop(f"sym.{x.name}", 0, self.layout.size(x.size)))
             yield

@@ -28,6 +28,8 @@ class Pass:
     :param sums: of what cells are.
     """
 
+    backwards = False
+
     def __init__(self, tables: Tables, code: Code, sums: Sums) -> None:
         self.tables, self.code, self.sums, self.in_range = tables, code, sums, sums.numbers.in_range
         self.cells = tables.cells
@@ -75,16 +77,29 @@ class Pass:
     def formed(
         self, cell: CellClass, term: Term, factors: Sequence[Factor], loops: Sequence[Loop] = (), adjoint: bool = False
     ) -> Factor:
-        """The inner sum of a term, or its adjoint: in its own cells if it has symbols, else in a variable."""
+        """The inner sum of a term, or its adjoint: in its own cells if it has symbols, else in a variable.
+
+        The first of several terms with the same sum forms it, and all add to its adjoint.
+        """
         assert term.inner is not None
         if term.inner.free:
             node = self.tables.node(cell, term, adjoint)
             self.sums.contract(node, factors, loops, add=False)
             return node
-        name = "adjoint.of.sum" if adjoint else "inner.sum"
-        self.sums.numbers.set(name, self.sums.numbers.zero)
-        self.sums.add_up(name, factors, loops)
+        same = self.of_same_sum(cell, term)
+        is_first = term is same[-1 if self.backwards else 0]
+        name = f"{'adjoint.of' if adjoint else 'inner'}.sum.{[id(t) for t in cell.terms].index(id(same[0]))}"
+        if is_first:
+            self.sums.numbers.set(name, self.sums.numbers.zero)
+        if is_first or adjoint:
+            self.sums.add_up(name, factors, loops)
         return Held(name, adjoint, 0 if adjoint else sum(f.is_item for f in term.inner.factors))
+
+    def of_same_sum(self, cell: CellClass, term: Term) -> list[Term]:
+        """The terms of a cell that have the same inner sum, without symbols, wherever they have a value."""
+        if term.guard or term.inner is None or term.inner.free:
+            return [term]
+        return [t for t in cell.terms if t.is_split and t.inner == term.inner and not t.guard]
 
 
 class Inside(Pass):
@@ -108,6 +123,9 @@ class Inside(Pass):
         written: set[str] = set()
         for head in cell.heads:
             table, grid = head.ref.table, self.tables.item(head.ref)
+            if not head.ref.symbols:
+                self._number(cell, head)
+                continue
             if table not in written:
                 self.sums.clear(self.tables.whole(head.ref))
                 written.add(table)
@@ -121,6 +139,15 @@ class Inside(Pass):
                         self.sums.contract(grid, self.factors(term.all_factors), term.loops, known=rows)
         for ref in {h.ref.table: h.ref for h in cell.heads}.values() if self.in_range else ():
             self.sums.look_at(self.tables.whole(ref))
+
+    def _number(self, cell: CellClass, head: Head) -> None:
+        """An item without symbols, which is one number."""
+        numbers = self.sums.numbers
+        numbers.set("item.sum", numbers.zero)
+        for term in head.terms:
+            with where(self.code, term.guard):
+                self.sums.add_up("item.sum", *self.values(cell, term))
+        numbers.put(self.tables.item(head.ref).index({}), numbers.get("item.sum"))
 
     # ------------------------------------------------------------------ Z
 

@@ -158,12 +158,8 @@ class Layout:
 
     def output(self, ref: Ref) -> Element:
         """Where posteriors of a weight are added up, in the table of a part of the sentences."""
-        place = self.weight(ref, f"out.{ref.table}")
-        return place.array[place.index + Name("part", "int") * Name(f"out.{ref.table}.part", "int")]
-
-    def value(self, ref: Ref) -> Expression:
-        """A weight."""
-        return self.weight(ref)
+        target = self.weight(ref, f"out.{ref.table}")
+        return target.array[target.index + Name("part", "int") * Name(f"out.{ref.table}.part", "int")]
 
     def says(self, ref: Ref, source: str) -> Expression:
         """Whether a position is the end of the sentence ``b``, or the symbol there its word: see :func:`.alike`."""

@@ -25,6 +25,8 @@ GOAL, HERE = Held("adjoint.of.goal", adjoint=True), Held("adjoint.of.item", adjo
 class Outside(Pass):
     """Code that finds posteriors, after :class:`.Inside`."""
 
+    backwards = True
+
     def run(self) -> None:
         """Posteriors of all weights, after the inside pass."""
         code, numbers = self.code, self.sums.numbers
@@ -87,6 +89,8 @@ class Outside(Pass):
         if term.inner is not None and term.is_split:
             self._reverse(adjoint, term.factors, values)
             adjoint = self.formed(cell, term, [adjoint, *self.factors(term.factors)], adjoint=True)
+            if term is not self.of_same_sum(cell, term)[0]:
+                return
             refs, loops = term.inner.factors, term.inner.loops
         with self.sums.loops(loops):
             self._reverse(adjoint, refs, self.factors(refs))

@@ -138,7 +138,7 @@ class KBest(Rankings):
         return Function("ranked", [*self.parameters(), RANKED, SCORES, K], self.code.body)
 
     def gain(self, term: Term) -> Expression:
-        return sum_of([self.weight(-math.inf, f) for f in term.weights])
+        return sum_of([self.elements.number(f, "weight", -math.inf) for f in term.weights])
 
 
 class MostExpected(Rankings):
@@ -164,7 +164,7 @@ class MostExpected(Rankings):
 
     def gain(self, term: Term) -> Expression:
         amount, layout = self.amount(term), self.elements.layout
-        weights = [f for f in term.weights if not self.elements.cells.recursion.tables[f.table].source]
+        weights = [f for f in term.weights if not self.elements.source(f)]
         worth = sum_of([layout.weight(f, f"worth.{f.table}") for f in weights])
         return select(amount > 0.0, amount * _ADJOINT * worth, -INF)
 

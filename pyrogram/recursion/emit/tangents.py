@@ -160,7 +160,7 @@ class Tangents(LogCounts):
     def take_number(self, ref: Ref, place: Expression) -> None:
         super().take_number(ref, place)
         weight = self.code.let(self.elements.tables.SHARED[place])
-        tangent = select(equal(weight, 0.0), 0.0, weight * self._direction(ref))
+        tangent = select(equal(weight, 0.0), 0.0, weight * self.elements.number(ref, "direction", 0.0))
         self.code.put(self.elements.tables.SHARED, place + TANGENTS * self.lanes, tangent)
 
     def parameters(self) -> list[Array | Name]:
@@ -170,12 +170,7 @@ class Tangents(LogCounts):
     def feed_reals(self) -> None:
         super().feed_reals()
         for w, region in self.elements.all_regions():
-            self.elements.feed(region, self.elements.place(w, region) + TANGENTS * 2, self._direction, 0.0)
-
-    def _direction(self, f: Ref) -> Expression:
-        if self.elements.cells.recursion.tables[f.table].source:
-            return value(0.0)
-        return self.elements.layout.weight(f, f"direction.{f.table}")
+            self.elements.feed(region, self.elements.place(w, region) + TANGENTS * 2, "direction", 0.0)
 
     def put_log_z(self) -> None:
         super().put_log_z()

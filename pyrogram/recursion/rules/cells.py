@@ -129,6 +129,10 @@ class CellClass:
     heads: list[Head] = field(default_factory=list)
 
     @property
+    def terms(self) -> list[Term]:
+        return [t for head in self.heads for t in head.terms]
+
+    @property
     def positions(self) -> tuple[Position, ...]:
         return {"span": (I, J), "point": (J,), "goal": ()}[self.kind]
 
