@@ -277,12 +277,13 @@ class _NumberingMessenger(Messenger):
         u = torch.zeros_like(weights, requires_grad=True)
         sources = list(self._sources.values())
         leaves = [source.leaf for source in sources]
-        grads = torch.autograd.grad(weights, leaves, u, create_graph=True, retain_graph=True, allow_unused=True)
+        total = (weights * u).sum()  # of single numbers: where gradients are given, torch imports sympy
+        grads = torch.autograd.grad(total, leaves, create_graph=True, retain_graph=True, allow_unused=True)
         pairs = [(g, s.numbers) for g, s in zip(grads, sources, strict=True) if g is not None and g.requires_grad]
         if not pairs:
             return torch.zeros_like(weights)
-        products, numbers = zip(*pairs, strict=True)
-        return torch.autograd.grad(products, u, numbers, materialize_grads=True)[0]
+        product = torch.stack([(g * numbers).sum() for g, numbers in pairs]).sum()
+        return torch.autograd.grad(product, u, materialize_grads=True)[0]
 
     def _checked(self, number: Tensor, value: Tensor, made_of: str, block: Block) -> Selection | str:
         """The selection with these numbers, if values are those of the entries.
