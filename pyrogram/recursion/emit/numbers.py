@@ -202,9 +202,8 @@ class PairNumbers(Numbers):
         return self.normal(Pair(x, fill(0.0)))
 
     def scaled(self, m: Expression, e: Expression) -> Expression:
-        """m * 2**e, for e of any size: below the range of exponents it is next to zero."""
-        most = fill(self.range.bits)
-        return m * power_of_two(least(greatest(e, fill(0.0) - most), most))
+        """m * 2**e, for e that is not above the range of exponents: below it, it is next to zero."""
+        return m * power_of_two(greatest(e, fill(0.0 - self.range.bits)))
 
     def normal(self, x: Pair) -> Pair:
         """The same number with 1 <= m < 2."""
