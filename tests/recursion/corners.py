@@ -464,3 +464,57 @@ def rows_that_read_other_symbols(p: Any) -> None:
     X[i, a, x] += f[a, x]
     X[i, above[u], x] += g[u] * X[i, below[u], y]
     Z[()] += X[p.n, a, x]
+
+
+@corner
+def the_word_before(p: Any) -> None:
+    """There is none before the first one, so that X[1] has no rule."""
+    j, x = p.positions("j"), p.symbols("x", 3)
+    w = p.words("w")
+    X, Z = p.items("X", 3), p.items("Z")
+    a, b = p.weights("a"), p.weights("b", 3)
+    X[j, w[j - 1]] += a[j]
+    Z[()] += X[j, x] * b[x] + a[1]
+
+
+@corner
+def the_end_in_rules(p: Any) -> None:
+    """Of items, weights and comparisons that know n, and of items without positions that read one another."""
+    i, j, k = p.positions("i j k")
+    x, y = p.symbols("x y", 3)
+    X, Y, E, F, Z = p.items("X"), p.items("Y", 3), p.items("E", 3), p.items("F", 3), p.items("Z")
+    a, b = p.weights("a"), p.weights("b", 3)
+    X[i, i] += a[i]
+    X[i, j] += X[i, k] * X[k + 1, j] * a[p.n - 1] * (i + 2 <= p.n)
+    Y[i, p.n, x] += X[i, p.n] * b[x]
+    Y[i, j, x] += X[i, j] * a[j + 1] * b[x]
+    E[x] += Y[1, p.n, x] * a[p.n]
+    F[x] += E[x] + E[y] * b[x] * a[1]
+    Z[()] += F[x] * E[x]
+
+
+@corner
+def one_inner_sum_of_several_items(p: Any) -> None:
+    """Two of the terms have it everywhere, one where a comparison holds."""
+    i, j, k = p.positions("i j k")
+    X, Y, V, Z = p.items("X Y V Z")
+    a, b = p.weights("a b")
+    X[i, i] += a[i, i]
+    X[i, j] += a[i, j] * X[i, k] * X[k + 1, j]
+    Y[i, j] += b[i, j] * X[i, k] * X[k + 1, j]
+    V[i, j] += b[j, i] * X[i, k] * X[k + 1, j] * (i < 2) + Y[i, j] * X[i, j]
+    Z[()] += X[1, p.n] + Y[1, p.n] + V[1, p.n]
+
+
+@corner
+def rows_that_read_their_cell_in_a_sum(p: Any) -> None:
+    """One of the products reads what earlier rows have added to: that of an item of width zero."""
+    i, j, k = p.positions("i j k")
+    x, u = p.symbols("x", 3), p.symbols("u", "U")
+    above, below = p.columns("above below", "U")
+    X, E, Z = p.items("X", 3), p.items("E"), p.items("Z")
+    a, g = p.weights("a", 3), p.weights("g", "U")
+    E[i, j] += a[i, 0] * (i <= j)
+    X[i, i, x] += a[i, x]
+    X[i, j, above[u]] += g[u] * X[i, k, below[u]] * E[k, j]
+    Z[()] += X[1, p.n, x]

@@ -126,7 +126,7 @@ def test_draws_of_long_sentences_have_the_expected_counts(name: str, dtype: str)
 @pytest.mark.parametrize("shared", [False, None])
 @pytest.mark.parametrize("page", WITH_SYMBOLS, ids=str)
 def test_long_sentences_with_symbols(page: Page, shared: bool | None, dtype: str) -> None:
-    """Columns are scaled. Rare words are drawn in logarithms."""
+    """Columns are scaled."""
     made, number, rng = page.make(), 1500, np.random.default_rng(4)
     given = random_sentences(page, made, [24, 3, 18, 24, 5, 11, 12, 7, 16, 17, 1], rng, shared=shared, dtype=dtype)
     given = below_one(given)
@@ -158,7 +158,7 @@ def test_long_sentences_with_symbols(page: Page, shared: bool | None, dtype: str
 @pytest.mark.one_in(9)
 @pytest.mark.parametrize("page", PAGES, ids=str)
 def test_draws_under_weights_of_any_size(page: Page) -> None:
-    """Some in lanes, after a look at their adjoints, and some in logarithms: in a block of both."""
+    """Some in plain numbers, and some in numbers with exponents: in a block of both."""
     made, number = page.make(), 2000
     given = random_sentences(page, made, [3, 3, 2, 3, 1, 3, 2, 3, 3], np.random.default_rng(3), shared=False)
     for table in given.weights.values():

@@ -12,19 +12,18 @@ import numpy as np
 import pytest
 from enumeration import random_sentences
 from pages import PAGES, Page
-from reference import in_logarithms
 
 from pyrogram.recursion.run.program import Program
 
 
 def results(page: Page, dtype: str) -> list[Any]:
-    """Log Z, counts and draws, in lanes and in logarithms."""
+    """Log Z, counts, draws, and the best three."""
     program = Program(page.make())
     given = random_sentences(page, program.recursion, [4, 1, 6, 2, 12, 3, 9, 9, 5], np.random.default_rng(0))
     given = replace(given, weights={name: table.astype(dtype) for name, table in given.weights.items()})
     trace = {w.name: (0, *[37**x for x in range(w.num_axes)]) for w in program.tables}
     found = [*program.log_counts(given), *program.draw(given, 3, 0, trace, 200)]
-    found += in_logarithms(program.recursion, given.in_doubles())
+    found += program.best(given, 3, trace, 200)
     return [np.asarray(x) for one in found for x in (one.values() if isinstance(one, dict) else [one])]
 
 

@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Recursions in lanes, and programs that choose an engine, against derivations and the engine in logarithms."""
+"""Recursions in lanes, and programs that choose an engine, against derivations and sums in logarithms by torch."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def sentences(made: Recursion, lengths: list[int], dtype: str, sigma: float, wid
 
 
 def in_logs(made: Recursion, given: Inputs, scale: Any = None) -> tuple[Any, dict[str, Any]]:
-    """By the engine in logarithms, in float64."""
+    """In logarithms by torch, in float64."""
     weights = {name: table.astype("float64") for name, table in given.weights.items()}
     exact = Inputs(given.lengths, weights, given.words, given.sizes, given.lists)
     return in_logarithms(made, exact, scale=scale)
@@ -145,7 +145,7 @@ def test_weights_beyond_the_end_of_a_sentence_are_not_read(name: str, number: fl
 
 @pytest.mark.parametrize("name", ["dmv of words", pytest.param("several roots", marks=pytest.mark.slow)])
 def test_long_sentences_are_done_alone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Log Z, counts and best derivations by logarithms; draws are those of blocks, of which each has its own stream."""
+    """As in logarithms, and as the first of the k best; draws are those of blocks, of which each has its own stream."""
     made = TREES[name]()
     given = sentences(made, [3, 30, 9, 9, 2, 14, 9, 9, 9, 9, 9, 1, 4, 4, 17], "float64", 1.0)
     trace = {w.name: (0, *[37**x for x in range(w.num_axes)]) for w in Program(made).tables}

@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Recursions with symbols in lanes: against the interpreter, and against the engine in logarithms where it is slow."""
+"""Recursions with symbols in lanes: against the interpreter, and against logarithms by torch where it is slow."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loops over the cells of a chart, and over the instances of the rules that prove an item.
 
-All programs that look at one sentence at a time are made of these loops: logarithms of sums, posteriors, the best
-derivations, draws. They differ in what they do at an instance.
+All programs that look at one sentence at a time are made of these loops: draws, the best derivations, the k best. They
+differ in what they do at an instance.
 """
 
 from __future__ import annotations
