@@ -518,3 +518,38 @@ def rows_that_read_their_cell_in_a_sum(p: Any) -> None:
     X[i, i, x] += a[i, x]
     X[i, j, above[u]] += g[u] * X[i, k, below[u]] * E[k, j]
     Z[()] += X[1, p.n, x]
+
+
+@corner
+def one_inner_sum_of_the_goal(p: Any) -> None:
+    i, j, k = p.positions("i j k")
+    A, Z = p.items("A Z")
+    a = p.weights("a")
+    A[i, j] += a[i] * (i <= j)
+    Z[()] += a[1] * A[1, k] * A[k, p.n] + a[p.n] * A[1, k] * A[k, p.n]
+
+
+@corner
+def one_inner_sum_of_rows_and_of_others(p: Any) -> None:
+    """Rows that read their own cell do not form it before the others."""
+    i, j, k = p.positions("i j k")
+    x, u = p.symbols("x", 3), p.symbols("u", "U")
+    above, below = p.columns("above below", "U")
+    A, B, X, Z = p.items("A"), p.items("B"), p.items("X", 3), p.items("Z")
+    a, b = p.weights("a"), p.weights("b", 3)
+    A[i, j] += a[i] * (i <= j)
+    X[i, j, x] += b[x] * (i <= j)
+    X[i, j, above[u]] += X[i, j, below[u]] * A[i, k] * A[k, j]
+    B[i, j] += a[j] * A[i, k] * A[k, j]
+    Z[()] += X[1, p.n, x] * B[1, p.n]
+
+
+@corner
+def an_item_without_positions_that_short_sentences_lack(p: Any) -> None:
+    """So that a rule which reads it in sentences of one word adds nothing."""
+    j, x = p.positions("j"), p.symbols("x", 3)
+    E, F, Z = p.items("E", 3), p.items("F", 3), p.items("Z")
+    b = p.weights("b", 3)
+    F[j, x] += b[j, x]
+    E[x] += F[j, x] * (2 <= j)
+    Z[()] += E[0] * (p.n <= 1) + F[p.n, 1]

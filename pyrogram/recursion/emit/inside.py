@@ -79,7 +79,8 @@ class Pass:
     ) -> Factor:
         """The inner sum of a term, or its adjoint: in its own cells if it has symbols, else in a variable.
 
-        The first of several terms with the same sum forms it, and all add to its adjoint.
+        Of several terms with the same sum the one that is visited first forms it, and all add to its adjoint: terms are
+        visited in the order of the cell, or :attr:`backwards`.
         """
         assert term.inner is not None
         if term.inner.free:
@@ -96,10 +97,11 @@ class Pass:
         return Held(name, adjoint, 0 if adjoint else sum(f.is_item for f in term.inner.factors))
 
     def of_same_sum(self, cell: CellClass, term: Term) -> list[Term]:
-        """The terms of a cell that have the same inner sum, without symbols, wherever they have a value."""
+        """The terms of a cell that have the same inner sum, without symbols and without a guard."""
         if term.guard or term.inner is None or term.inner.free:
             return [term]
-        return [t for t in cell.terms if t.is_split and t.inner == term.inner and not t.guard]
+        same = [t for t in cell.terms if t.is_split and t.inner == term.inner and not t.guard]
+        return [t for t in same if not self.reads_own_rows(cell, t)]
 
 
 class Inside(Pass):
@@ -158,7 +160,7 @@ class Inside(Pass):
         with self.ends() as here:
             numbers.set("goal.value", numbers.zero)
             for cell in self.cells.of("goal"):
-                for term in (t for head in cell.heads for t in head.terms):
+                for term in cell.terms:
                     with where(self.code, term.guard):
                         self.sums.add_up("goal.value", *self.values(cell, term))
             z = numbers.select(here > fill(0.0), numbers.get("goal.value"), numbers.get("z.sum"))

@@ -46,7 +46,7 @@ class Outside(Pass):
         numbers, adjoint = self.sums.numbers, GOAL
         with self.ends() as here:
             numbers.set(adjoint.name, numbers.select(here > fill(0.0), numbers.get("inverse"), numbers.zero))
-            for term in (t for head in cell.heads for t in head.terms):
+            for term in reversed(cell.terms):
                 with where(self.code, term.guard):
                     self._open(cell, term, adjoint)
 

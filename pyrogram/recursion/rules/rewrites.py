@@ -104,11 +104,12 @@ def alike(recursion: Recursion) -> Recursion:
         of_words: list[Ref] = []
         head, *factors = (item(ref, of_words) for ref in (rule.head, *rule.factors))
         bounds = [b for word in of_words for b in (word.positions[0] >= 1).bounds]
-        rules.append(replace(_changed(rule, head, factors, of_words), bounds=(*rule.bounds, *bounds)))
-    changed = with_rules(recursion, rules, {})
+        changed = _changed(rule, head, factors, of_words)
+        rules.append(replace(changed, bounds=(*rule.bounds, *bounds), is_case=True))  # at n a rule may never apply
+    result = with_rules(recursion, rules, {})
     for (words, size), name in sizes.items():
-        changed = with_rules(changed, rules, {name: (size,)}, words)
-    return changed
+        result = with_rules(result, rules, {name: (size,)}, words)
+    return result
 
 
 def with_ends(recursion: Recursion, rules: Collection[int]) -> Recursion:
