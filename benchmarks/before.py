@@ -30,6 +30,8 @@ AVX2 = {  # both compilers make code for this processor
     "NUMBA_CPU_NAME": "haswell",
     "NUMBA_CPU_FEATURES": "+avx,+avx2,+fma,+bmi,+bmi2,+sse4.1,+sse4.2,+popcnt,+lzcnt,+f16c,+movbe",
 }
+# Neither process gives memory back to the system: which of the two asks for fresh pages would be chance.
+MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**34)}
 HEADER = ["", "", "n", "before", "now", "times faster"]
 BATCH, ROUNDS = 512, 7
 TREES = ("log Z", "marginals", "log Z, backward", "Viterbi", "5 best", "1 draw", "10 draws", "Hessian times vector")
@@ -111,7 +113,7 @@ def served(script: str, folder: Path) -> Any:
 @contextlib.contextmanager
 def _worker(folder: Path, avx2: bool = False) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-W", "ignore", __file__, "--worker"]
-    environment = {**os.environ, "PYTHONPATH": str(folder), **(AVX2 if avx2 else {})}
+    environment = {**os.environ, "PYTHONPATH": str(folder), **MEMORY, **(AVX2 if avx2 else {})}
     with subprocess.Popen(
         command, cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:

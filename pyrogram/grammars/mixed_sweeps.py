@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,11 +15,52 @@ from torch import Tensor
 
 from pyrogram.blocks import Block
 from pyrogram.event_map import num_events
-from pyrogram.recursion.rules.rewrites import COMPONENTS, SHARE, with_components
+from pyrogram.recursion.rules.language import Ref, Table, Variable
+from pyrogram.recursion.rules.recursions import Recursion
 from pyrogram.recursion.run.program import Program
 from pyrogram.sentences import Known, Sentences, Structure
 
 from .recursive_collapsed import Plan, RecursiveUpdates
+
+COMPONENTS = "component.count"
+"""The name of the size K."""
+SHARE = "component.share"
+"""The name of the weights of the components."""
+_COMPONENT = Variable("component.c", COMPONENTS)
+
+
+def with_components(recursion: Recursion, weights: Collection[str]) -> Recursion:
+    """The recursion times K: a mixture of grammars, in which every derivation is of one component.
+
+    Before:
+
+        IR[i, j] += arc[w[i], w[j]] * RC[i, k] * LC[k + 1, j]
+        Z[()] += root[w[r]] * LC[1, r] * RC[r, n]
+
+    After ``with_components(page, ["arc", "root"])``:
+
+        IR[i, j, c] += arc[c, w[i], w[j]] * RC[i, k, c] * LC[k + 1, j, c]
+        Z[()] += share[c] * root[c, w[r]] * LC[1, r, c] * RC[r, n, c]
+
+    :param weights: names of the weights that each component has of its own, their first symbol, too.
+    """
+    items = {name for name, table in recursion.tables.items() if table.is_item and name != recursion.goal}
+    by_component = items.union(weights)
+
+    def of_component(ref: Ref) -> Ref:
+        return replace(ref, symbols=(_COMPONENT, *ref.symbols)) if ref.table in by_component else ref
+
+    mixture = copy.copy(recursion)
+    mixture.tables = {SHARE: Table(mixture, SHARE, False, (COMPONENTS,))}
+    for name, table in recursion.tables.items():
+        sizes = (COMPONENTS, *table.sizes) if name in by_component else table.sizes
+        mixture.tables[name] = Table(mixture, name, table.is_item, sizes)
+    mixture.rules = []
+    for rule in recursion.rules:
+        share = [Ref(SHARE, False, (), (_COMPONENT,))] if rule.head.table == recursion.goal else []
+        head, *factors = map(of_component, (rule.head, *rule.factors))
+        mixture.rules.append(replace(rule, head=head, factors=(*share, *factors), written=None))
+    return mixture
 
 
 class MixedUpdates(RecursiveUpdates):

@@ -28,6 +28,7 @@ from pyrogram.recursion.code.expressions import (
     with_lane,
 )
 from pyrogram.recursion.emit.driver import LOG_Z, Blocks
+from pyrogram.recursion.emit.names import BEGIN, COUNT, HERE, LENGTHS, ORDER, RAGGED, B, N
 from pyrogram.recursion.rules.lowering import lower
 from pyrogram.recursion.rules.recursions import Recursion
 
@@ -45,9 +46,9 @@ PLACES = Array("places.values", "int32")
 WEIGHTS = Array("weights", "element")  # of the numbers of the sentences of a block, where elements are listed
 TILTS = Array("tilts", "real")  # factors of events
 SWEEP: list[Array | Name] = [
-    Array("lengths", "int"),
-    Array("order", "int"),
-    Name("count", "int"),
+    LENGTHS,
+    ORDER,
+    COUNT,
     Name("batch_size", "int"),
     NUMBERS,
     COUNTS,
@@ -85,7 +86,7 @@ class Sweeps(Blocks):
 
     def batches(self) -> Iterator[tuple[Expression, Expression]]:
         """Every batch, as the places in ``order`` from which and up to which it goes."""
-        code, count, size = self.code, Name("count", "int"), Name("batch_size", "int")
+        code, count, size = self.code, COUNT, Name("batch_size", "int")
         batch = code.set("batch", 0)
         with code.loop_while(batch < count):
             end = code.set("batch.end", least(batch + size, count))
@@ -94,16 +95,16 @@ class Sweeps(Blocks):
 
     def blocks_of(self, low: Expression, high: Expression) -> Iterator[Expression]:
         """The blocks of a batch, each as the place of its first sentence in ``order``."""
-        code, order = self.code, Array("order", "int")
-        begin = code.set("begin.of", low)
+        code, order = self.code, ORDER
+        begin = code.set(BEGIN.name, low)
         with code.loop_while(begin < high):
-            here = code.set("here", least(self.lanes, high - begin))
-            code.set("ragged", int(self.lanes > 1))
-            n = code.set("n", 0)
+            here = code.set(HERE.name, least(self.lanes, high - begin))
+            code.set(RAGGED.name, int(self.lanes > 1))
+            n = code.set(N.name, 0)
             with code.loop("lane", 0, here) as x:
-                code.set("n", greatest(n, Array("lengths", "int")[order[begin + x]]))
+                code.set(N.name, greatest(n, LENGTHS[order[begin + x]]))
             yield begin
-            code.set("begin.of", begin + self.lanes)
+            code.set(BEGIN.name, begin + self.lanes)
 
     def cells_of(self, low: Expression, high: Expression) -> Iterator[Expression]:
         """The cells that hold some numbers of a sentence."""
@@ -145,7 +146,7 @@ class Sweeps(Blocks):
             for cell in self.cells_of(ENTRIES_END, NUMBERS_END):
                 self.put_cell(self.cell(weights, FIRST, cell), vector_of(1.0) / pseudo(cell))
             owners, starts, _ = list_parameters("owners")
-            start = code.let(starts[Name("b", "int")])
+            start = code.let(starts[B])
             for cell in self.cells_of(value(0), ENTRIES_END):
                 inverse = gather(weights, owners, code.let(start + cell * CELL), FIRST)
                 self.put_cell(self.cell(weights, FIRST, cell), pseudo(cell) * inverse)
@@ -171,7 +172,7 @@ class Sweeps(Blocks):
 
     def _lines(self, name: str) -> Iterator[tuple[Expression, Expression, Expression]]:
         """The lines of a list of the sentence at hand, each of which has three columns."""
-        code, b = self.code, Name("b", "int")
+        code, b = self.code, B
         lines, starts, counts = list_parameters(name)
         start = code.let(starts[b])
         with code.loop(f"{name}.line", start, start + counts[b]) as line:

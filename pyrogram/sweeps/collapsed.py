@@ -19,6 +19,7 @@ from pyrogram.recursion.code.expressions import INF, Array, Expression, Name, fm
 from pyrogram.recursion.code.statements import Function
 from pyrogram.recursion.emit.driver import LOG_Z
 from pyrogram.recursion.emit.logarithms import log_of_lanes
+from pyrogram.recursion.emit.names import ORDER, B
 
 from .batches import PLACES, Sweeps
 from .events import CELL
@@ -48,7 +49,7 @@ class CollapsedSweep(Sweeps):
                     self._score()
                 self.restore()
             with code.loop("member", low, high) as x:
-                self._replace(code.let(Array("order", "int")[x]))
+                self._replace(code.let(ORDER[x]))
         drained = [self.layout.posteriors[0]] if self.listed else []
         return Function("collapsed_vb", [*self.sweep_parameters(), OWN, OUT, ENTROPIES, *drained], code.body)
 
@@ -95,7 +96,7 @@ class CollapsedSweep(Sweeps):
 
         Factors of events are in log Z and not in the weights that are taken off, so that their expected logs stay.
         """
-        code, b = self.code, Name("b", "int")
+        code, b = self.code, B
         score = code.set("score", vector_of(0.0))
         for cell in self.cells_of(value(0), ENTRIES_END):
             weights = log_of_lanes(code, self.cell(self.weights, FIRST, cell))

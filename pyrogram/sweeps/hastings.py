@@ -35,8 +35,9 @@ from pyrogram.recursion.emit.descents import Draws
 from pyrogram.recursion.emit.driver import LOG_Z
 from pyrogram.recursion.emit.exponentials import reduced_exp
 from pyrogram.recursion.emit.logarithms import log_of_lanes
-from pyrogram.recursion.emit.traces import trace_parameters, write_positions, write_weight
-from pyrogram.recursion.rules.language import Ref
+from pyrogram.recursion.emit.names import ORDER, SEED, B
+from pyrogram.recursion.emit.traces import append_number, trace_parameters, write_weight
+from pyrogram.recursion.rules.language import Ref, Word
 
 from .batches import PLACES, Sweeps
 from .layout import FIRST, NUMBERS, SENTENCE
@@ -61,7 +62,7 @@ class HastingsSweep(Sweeps, Draws):
     """
 
     def function(self) -> Function:
-        code, order = self.code, Array("order", "int")
+        code, order = self.code, ORDER
         self.replacements = Replacements(code, self.listed)
         self.elements.tables.place(code)
         for low, high in self.batches():
@@ -70,11 +71,11 @@ class HastingsSweep(Sweeps, Draws):
                 self._propose(begin - low)
             self.replacements.add_all(low, high, 1.0)
             with code.loop("member", 0, high - low) as k:
-                b = code.set("b", order[low + k])
+                b = code.set(B.name, order[low + k])
                 with code.when(self.fits(LOG_Z[b])):
                     self.replacements.decide(b, k)
         of_sampler: list[Array | Name] = [
-            *(*WAY_DOWN, *REPLACEMENTS, Name("seed", "int")),
+            *(*WAY_DOWN, *REPLACEMENTS, SEED),
             *trace_parameters(self.layout, "positions"),
             *([EVENTS] if self.listed else []),
         ]
@@ -91,13 +92,13 @@ class HastingsSweep(Sweeps, Draws):
         self.feed_reals()
         self.inside()
         self.put_log_z()
-        with self.elements.each_lane() as x, code.when(self.fits(LOG_Z[Name("b", "int")])):
+        with self.elements.each_lane() as x, code.when(self.fits(LOG_Z[B])):
             k = code.set("member", first + x)
             code.set("positions_length", 0)
-            seed_stream(code, Name("seed", "int"), Name("b", "int"))
+            seed_stream(code, SEED, B)
             self.descend(k)
             code.put(LOG_U, k, log(uniform(code)))
-            code.put(LOG_Q, k, self._log_weights(Name("b", "int"), k))
+            code.put(LOG_Q, k, self._log_weights(B, k))
             code.set("t", Name("trace_length", "int"))
             with code.loop_while(Name("t", "int") < WIDTH):
                 code.put(PROPOSED, k * WIDTH + Name("t", "int"), -1)
@@ -110,7 +111,8 @@ class HastingsSweep(Sweeps, Draws):
 
     def write(self, f: Ref) -> None:
         write_weight(self.layout, self.code, f)
-        write_positions(self.layout, self.code, f)
+        words = {a: self.layout.position(x.position) - 1 for a, x in enumerate(f.symbols) if isinstance(x, Word)}
+        append_number(self.code, f, "positions", B, words)  # of the words that it is about
 
     def _raise(self) -> None:
         """The weights of a block to the power 1 / T."""

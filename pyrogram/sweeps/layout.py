@@ -10,6 +10,7 @@ from functools import cached_property
 from pyrogram.recursion.code.expressions import Array, Element, Expression, Name, value, within
 from pyrogram.recursion.code.statements import Code
 from pyrogram.recursion.emit.layout import Layout, WeightTable
+from pyrogram.recursion.emit.names import LENGTHS, B
 from pyrogram.recursion.rules.language import Constant, Ref, Word
 
 from .events import CELL, WordAxes
@@ -55,7 +56,7 @@ class SentenceLayout(Layout):
         return False
 
     def word(self, x: Word) -> Expression:
-        return KINDS[Name("b", "int") * Name("kinds.b", "int") + self.symbol(x)]
+        return KINDS[B * Name("kinds.b", "int") + self.symbol(x)]
 
     def row(self, table: str) -> Expression:
         return Name(f"row.of.{table}", "int") if table in self.given else super().row(table)
@@ -73,9 +74,9 @@ class SentenceLayout(Layout):
 
     def enter(self, code: Code, lane: Expression) -> None:
         """Set variables for the sentence ``b`` in a lane: where parts of tables begin, and their numbers."""
-        b = Name("b", "int")
+        b = B
         code.set("u", Array("distinct", "int")[b])
-        code.set("positions", Array("lengths", "int")[b] + 1)
+        code.set("positions", LENGTHS[b] + 1)
         code.set(FIRST.name, lane * ROOM)
         code.set(SENTENCE.name, Array("places.starts", "int")[b])
         code.set(ENTRIES_END.name, Array("entry_ends", "int")[b])

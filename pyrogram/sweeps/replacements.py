@@ -17,6 +17,7 @@ from contextlib import contextmanager
 
 from pyrogram.recursion.code.expressions import Array, Expression, Name, equal, greatest, log, select
 from pyrogram.recursion.code.statements import Code
+from pyrogram.recursion.emit.names import ORDER, B
 
 COUNTS, ALPHA = Array("counts", "real"), Array("alpha", "real")
 ROWS, PROPOSED = Array("rows", "int"), Array("trace", "int")  # of all sentences; of a batch
@@ -84,7 +85,7 @@ class Replacements:
         """The derivations of a batch, into the counts or out of them."""
         code = self.code
         with code.loop("member", low, high) as x:
-            b = code.set("b", Array("order", "int")[x])
+            b = code.set(B.name, ORDER[x])
             with self.events(ROWS, b) as e:
                 self.count(e, sign)
 

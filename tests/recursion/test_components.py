@@ -9,8 +9,8 @@ import pytest
 from enumeration import listed, log_sum, random_sentences, tables
 from pages import PAGES, Page
 
+from pyrogram.grammars.mixed_sweeps import COMPONENTS, SHARE, with_components
 from pyrogram.recursion.rules.lowering import lower
-from pyrogram.recursion.rules.rewrites import COMPONENTS, SHARE, with_components
 from pyrogram.recursion.run.program import Program
 
 K = 3

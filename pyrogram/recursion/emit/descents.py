@@ -26,9 +26,12 @@ from ..rules.language import Ref
 from .agenda import WAY_DOWN, Descent
 from .driver import LOG_Z, Blocks
 from .instances import Enumeration
+from .names import BATCH, LANE, SEED, Z_EXPONENT, B, Z
 from .numbers import EXPONENTS, MARKED
 from .traces import trace_parameters, write_weight
 from .weights import MEMORY, NUMBERS
+
+DRAWS, SCORES = Name("draws", "int"), Array("scores", "real")
 
 
 class Descents(Blocks):
@@ -65,8 +68,8 @@ class Descents(Blocks):
 
     def parameters(self) -> list[Array | Name]:
         """Those that all descents have."""
-        layout, batch = self.elements.layout, Name("batch", "int")
-        return [*layout.parameters(), *self.through, batch, *WAY_DOWN, *self.memory, *trace_parameters(layout)]
+        layout = self.elements.layout
+        return [*layout.parameters(), *self.through, BATCH, *WAY_DOWN, *self.memory, *trace_parameters(layout)]
 
     def amount(self, term: Term) -> Expression:
         """The value of an instance: in units of 2**e of its head, where that has an exponent."""
@@ -78,18 +81,14 @@ class Descents(Blocks):
             return plain
         amount, sums = code.set("amount", plain), self.sums_of(pairs)
         with code.when(MARKED > 0), code.apart(amount.name):
-            head = self.head_of(term)
-            unit = EXPONENTS[tables.item(head).index({})] if head.positions else MEMORY[Name("z.exponent", "int")]
+            head = next(h.ref for _, h, t in self.elements.cells.terms if t is term)
+            unit = EXPONENTS[tables.item(head).index({})] if head.positions else MEMORY[Z_EXPONENT]
             product = functools.reduce(pairs.times, (sums.value(x, {}) for x in grids), pairs.one)
-            code.set(amount.name, lane(pairs.scaled(product.m, product.e - unit), Name("lane", "int")))
+            code.set(amount.name, lane(pairs.scaled(product.m, product.e - unit), LANE))
         return code.let(amount)
 
-    def head_of(self, term: Term) -> Ref:
-        """What an instance proves."""
-        return next(h.ref for _, h, t in self.elements.cells.terms if t is term)
-
     def _number(self, cell: Expression) -> Expression:
-        return NUMBERS[cell * self.lanes + Name("lane", "int")]
+        return NUMBERS[cell * self.lanes + LANE]
 
 
 class Draws(Descents):
@@ -103,23 +102,18 @@ class IndependentDraws(Draws):
     """Code for ``draw``."""
 
     def function(self) -> Function:
-        code, b = self.code, Name("b", "int")
+        code, b = self.code, B
         with self.blocks():
             self.feed_reals()
             self.inside()
             self.put_log_z()
-            ranks = code.loop("rank", 0, Name("draws", "int"))
+            ranks = code.loop("rank", 0, DRAWS)
             with self.elements.each_lane(), code.when(self.fits(LOG_Z[b])), ranks as rank:
-                row = code.set("row", rank * Name("batch", "int") + b)
-                seed_stream(code, Name("seed", "int"), row)
+                row = code.set("row", rank * BATCH + b)
+                seed_stream(code, SEED, row)
                 self.descend(row)
             self.restore()
-        parameters: list[Array | Name] = [
-            Name("draws", "int"),
-            Name("seed", "int"),
-            LOG_Z,
-        ]
-        return Function("draw", [*self.parameters(), *parameters], code.body)
+        return Function("draw", [*self.parameters(), DRAWS, SEED, LOG_Z], code.body)
 
 
 class BestDerivation(Descents):
@@ -128,16 +122,16 @@ class BestDerivation(Descents):
     in_logs = True
 
     def function(self) -> Function:
-        code, b = self.code, Name("b", "int")
+        code, b = self.code, B
         with self.blocks():
             self.feed(-math.inf)
             self.inside()
             with self.elements.each_lane() as x:
-                score = code.set("score", NUMBERS[Name("z", "int") * self.lanes + x])
-                code.put(Array("scores", "real"), b, score)
+                score = code.set("score", NUMBERS[Z * self.lanes + x])
+                code.put(SCORES, b, score)
                 with code.when((score > -INF) & (score < INF)):
                     self.descend(b)
-        return Function("best", [*self.parameters(), Array("scores", "real")], code.body)
+        return Function("best", [*self.parameters(), SCORES], code.body)
 
     def choose(self, table: str) -> None:
         code, top = self.code, Name("top", "real")

@@ -34,17 +34,17 @@ from .exponentials import Exponentials
 from .inside import Inside
 from .layout import Layout
 from .limits import GOAL, Extremes, set_limits
+from .names import AT_N, BEGIN, COUNT, ENDS, HERE, LENGTHS, ORDER, RAGGED, SPOILT, Z_EXPONENT, B, N, Z
 from .numbers import EXPONENTS, MANTISSAS, MARKED, SHARE, Numbers, PairNumbers, Range, any_of
 from .outside import Outside
 from .powers import ALIVE, MOST_EXPONENT
 from .sums import Sums
 from .weights import EXPONENTS_OF_WORDS, GAUGE, MEMORY, NUMBERS
 
-LOG_Z = Array("log_z", "real")
-SENTENCES: list[Array | Name] = [
-    *(Array("lengths", "int"), Array("order", "int"), Array("turns", "int")),
-    *(Name("count", "int"), Name("parts", "int")),
-]
+LOG_Z, SCALE = Array("log_z", "real"), Array("scale", "real")
+PARTS, WITH_COUNTS = Name("parts", "int"), Name("with_counts", "int")
+TURNS = Array("turns", "int")  # where threads take the next part
+SENTENCES: list[Array | Name] = [LENGTHS, ORDER, TURNS, COUNT, PARTS]
 _WEIGHT = Extremes("weight")
 _NUMBER = Extremes("number")  # that all sentences share
 
@@ -96,7 +96,7 @@ class Blocks:
     def _begin(self) -> None:
         """Before the first block: numbers that all sentences share, and the least and the greatest of them."""
         code, tables = self.code, self.elements.tables
-        code.set("b", 0)
+        code.set(B.name, 0)
         _NUMBER.begin(code)
         for w in tables.numbers:
             ref = tables.plain(w)
@@ -121,7 +121,7 @@ class Blocks:
             numbers.take_weights(*weights)
             self._run(Inside, numbers)
             self._set_limits()
-            z = code.let(MEMORY[Name("z", "int")])
+            z = code.let(MEMORY[Z])
             of_goal = equal(ALIVE, fill(0.0)) & ((z < GOAL.low) | (z > GOAL.high))
             with code.when(any_of(self.sums_of(numbers).extremes.outside) | any_of(of_goal)):
                 code.set(MARKED.name, 1)
@@ -149,30 +149,29 @@ class Blocks:
     @contextmanager
     def blocks(self) -> Iterator[None]:
         """All blocks of the parts that this thread takes: part p has blocks p, p + parts, ..."""
-        code, order = self.code, Array("order", "int")
+        code, order = self.code, ORDER
         self.elements.tables.place(code)
         self._begin()
-        part = code.set("part", take(Array("turns", "int")))
-        with code.loop_while(part < Name("parts", "int")):
+        part = code.set("part", take(TURNS))
+        with code.loop_while(part < PARTS):
             block = code.set("block", part)
-            with code.loop_while(block * self.lanes < Name("count", "int")):
-                begin = code.set("begin.of", block * self.lanes)
-                here = code.set("here", least(self.lanes, Name("count", "int") - begin))
-                n = code.set("n", Array("lengths", "int")[order[begin]])
-                last = Array("lengths", "int")[order[begin + here - 1]]
-                code.set("ragged", select((here < self.lanes) | (last < n), 1, 0))
+            with code.loop_while(block * self.lanes < COUNT):
+                begin = code.set(BEGIN.name, block * self.lanes)
+                here = code.set(HERE.name, least(self.lanes, COUNT - begin))
+                n = code.set(N.name, LENGTHS[order[begin]])
+                last = LENGTHS[order[begin + here - 1]]
+                code.set(RAGGED.name, select((here < self.lanes) | (last < n), 1, 0))
                 yield
-                code.set("block", block + Name("parts", "int"))
-            code.set("part", take(Array("turns", "int")))
+                code.set("block", block + PARTS)
+            code.set("part", take(TURNS))
 
     def feed(self, nothing: float) -> None:
         """The weights of a block into lanes; ``nothing`` for those beyond the end of a sentence."""
-        code, n, elements = self.code, Name("n", "int"), self.elements
+        code, n, elements = self.code, N, self.elements
         with code.loop("x", 0, n + 1) as x:
-            code.put(MEMORY, Name("ends", "int") + x, fill(0.0))
+            code.put(MEMORY, ENDS + x, fill(0.0))
         with elements.each_lane() as x:
-            end = Name("ends", "int") + Name("at.n", "int")
-            code.put(NUMBERS, end * self.lanes + x, 1.0)
+            code.put(NUMBERS, (ENDS + AT_N) * self.lanes + x, 1.0)
         elements.find_sentences()
         for w, region in elements.all_regions():
             elements.feed(region, elements.place(w, region), "weight", nothing)
@@ -189,7 +188,7 @@ class Blocks:
         """How large items may be beside the weights of a block, and the powers of its words."""
         code, elements = self.code, self.elements
         for w in (w for w in self.elements.tables.weights if w.table == GAUGE):
-            with code.loop("x", 1, Name("n", "int") + 1) as x:
+            with code.loop("x", 1, N + 1) as x:
                 _WEIGHT.include(code, MEMORY[Name(w.name, "int") + x])
         bits = greatest(exponent_of(_WEIGHT.greatest) + fill(1.0), fill(0.0) - exponent_of(_WEIGHT.least))
         kinds = [(cell.kind, [f.is_item for f in term.all_factors]) for cell, _, term in elements.cells.terms]
@@ -203,7 +202,7 @@ class Blocks:
         A shorter sentence reads weights that it does not have, and multiplies them by empty sums.
         """
         code, total, stride = self.code, Name("total", "int"), Name("end.of.numbers", "int")
-        left = {MEMORY: MARKED + Name("spoilt", "int"), MANTISSAS: MARKED, EXPONENTS: MARKED}
+        left = {MEMORY: MARKED + SPOILT, MANTISSAS: MARKED, EXPONENTS: MARKED}
         for array, rests in left.items():
             with code.when(rests > 0), code.loop("x", 0, total) as x:
                 for area in range(self.areas):
@@ -211,21 +210,21 @@ class Blocks:
 
     def put_log_z(self) -> None:
         """Log Z of every lane; where it is no number, the sentence has left some that are none, and has no share."""
-        code, log_z = self.code, LOG_Z[Name("b", "int")]
-        code.set("spoilt", 0)
+        code, log_z = self.code, LOG_Z[B]
+        code.set(SPOILT.name, 0)
         code.set(SHARE.name, fill(0.0))
         with self.elements.each_lane() as x:
-            code.put(LOG_Z, Name("b", "int"), self.log_z(x))
+            code.put(LOG_Z, B, self.log_z(x))
             with code.when(self.fits(log_z)):
                 code.set(SHARE.name, with_lane(SHARE, x, self.scale))
             with code.otherwise():
-                code.set("spoilt", 1)
+                code.set(SPOILT.name, 1)
 
     def log_z(self, x: Expression) -> Expression:
         """Log Z of a lane after the inside pass: the same for any powers of two."""
         code, most = self.code, fill(self.range.bits)
-        z, e = MEMORY[Name("z", "int")], MEMORY[Name("z.exponent", "int")]
-        of_words = MEMORY[EXPONENTS_OF_WORDS + Name("n", "int")]
+        z, e = MEMORY[Z], MEMORY[Z_EXPONENT]
+        of_words = MEMORY[EXPONENTS_OF_WORDS + N]
         exponent = code.let(least(greatest(exponent_of(z * fill(math.sqrt(2.0))), fill(0.0) - most), most))
         m = code.let(z * power_of_two(fill(0.0) - exponent))
         return log(lane(m, x)) + lane(exponent + e - of_words, x) * math.log(2.0)
@@ -240,7 +239,7 @@ class LogCounts(Blocks):
     """Code for log Z and posteriors."""
 
     name = "lanes"
-    scale: Expression = Array("scale", "real")[Name("b", "int")]
+    scale: Expression = SCALE[B]
 
     def function(self) -> Function:
         code = self.code
@@ -248,7 +247,7 @@ class LogCounts(Blocks):
             self.feed_reals()
             self.inside()
             self.put_log_z()
-            with code.when(Name("with_counts", "int") > 0):
+            with code.when(WITH_COUNTS > 0):
                 self.outside()
                 self.drain()
             self.restore()
@@ -258,7 +257,7 @@ class LogCounts(Blocks):
         """Those of the function."""
         layout = self.elements.layout
         outputs = [p for w in layout.events for p in w.parameters("out", "element", "part", "b")]
-        own: list[Array | Name] = [LOG_Z, Name("with_counts", "int"), Array("scale", "real")]
+        own: list[Array | Name] = [LOG_Z, WITH_COUNTS, SCALE]
         return [*layout.parameters(), *self.through, *own, *self.memory, *outputs]
 
     def drain(self) -> None:

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from ..code.expressions import (
-    Array,
     Expression,
     Name,
     fill,
@@ -34,6 +33,7 @@ from ..rules.lowering import lower
 from ..rules.recursions import Recursion
 from .grids import first_of, last_of, place
 from .layout import Layout
+from .names import AT_N, BEGIN, HERE, LENGTHS, ORDER, RAGGED, B, N
 from .powers import with_gauge
 from .regions import Region, by_axes, regions_of
 from .tables import Tables
@@ -70,9 +70,9 @@ class Elements:
     @contextmanager
     def each_lane(self) -> Iterator[Name]:
         code = self.code
-        with code.loop("lane", 0, Name("here", "int")) as x:
-            b = code.set("b", Array("order", "int")[Name("begin.of", "int") + x])
-            code.set("at.n", Array("lengths", "int")[b])
+        with code.loop("lane", 0, HERE) as x:
+            b = code.set(B.name, ORDER[BEGIN + x])
+            code.set(AT_N.name, LENGTHS[b])
             self.layout.enter(code, x)
             yield x
 
@@ -81,9 +81,9 @@ class Elements:
         code = self.code
         code.set(_LENGTHS.name, fill(0.0))
         for x in range(self.lanes):
-            at = Name("begin.of", "int") + least(x, Name("here", "int") - 1)
-            b = code.set(f"b.{x}", Array("order", "int")[at])
-            code.set(_LENGTHS.name, with_lane(_LENGTHS, x, real(Array("lengths", "int")[b])))
+            at = BEGIN + least(x, HERE - 1)
+            b = code.set(f"b.{x}", ORDER[at])
+            code.set(_LENGTHS.name, with_lane(_LENGTHS, x, real(LENGTHS[b])))
 
     def feed(self, region: Region, cell: Expression, table: str, nothing: float) -> None:
         """Numbers of all elements of a region into cells.
@@ -92,7 +92,7 @@ class Elements:
         :param table: ``weight``, or another table for each weight.
         :param nothing: of elements that a sentence does not have.
         """
-        code, f, n = self.code, by_axes(region.ref), Name("n", "int")
+        code, f, n = self.code, by_axes(region.ref), N
         if self.layout.has_one_place(f):
             ends = (
                 place(Position(x.name, -end.offset)) for x in region.loops for end in x.high if end.name in ("", "n")
@@ -104,7 +104,7 @@ class Elements:
                 has_it = fill(real(functools.reduce(greatest, ends, value(1)))) <= _LENGTHS
                 code.put(MEMORY, cell, select(has_it, lanes, fill(nothing)))
             return
-        with code.when(Name("ragged", "int") > 0), self.loops(region, n):
+        with code.when(RAGGED > 0), self.loops(region, n):
             code.put(MEMORY, cell, fill(nothing))
         with self.in_lanes(region) as here:
             code.put(NUMBERS, cell * self.lanes + here, self.number(f, table, nothing))
@@ -133,19 +133,19 @@ class Elements:
             with self.in_lanes(region) as here:
                 self.add(f, NUMBERS[cell * self.lanes + here])
             return
-        with self.loops(region, Name("n", "int")):
+        with self.loops(region, N):
             posteriors = code.let(MEMORY[cell])
             with code.when(Name(f"out.{f.table}.b", "int") > 0):
                 for x in self._unrolled_lanes():
                     self.add(f, lane(posteriors, x))
             with code.otherwise():  # all sentences share it
-                code.set("b", 0)
+                code.set(B.name, 0)
                 self.add(f, total_of(posteriors))
 
     def _unrolled_lanes(self) -> Iterator[int]:
         """All lanes, each with its sentence, in code for each of them."""
         for x in range(self.lanes):
-            self.code.set("b", Name(f"b.{x}", "int"))
+            self.code.set(B.name, Name(f"b.{x}", "int"))
             yield x
 
     def add(self, f: Ref, number: Expression) -> None:
@@ -171,7 +171,7 @@ class Elements:
     def loops(self, region: Region, n: Expression | None) -> Iterator[None]:
         """Loops over the elements of a region; ``n`` for the length, or that of the lane at hand."""
         if n is not None:
-            self.code.set("at.n", n)
+            self.code.set(AT_N.name, n)
         with ExitStack() as stack:
             for loop in region.loops:
                 stack.enter_context(self.code.loop(f"at.{loop.name}", first_of(loop), last_of(loop) + 1))

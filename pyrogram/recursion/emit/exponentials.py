@@ -24,6 +24,7 @@ from ..code.expressions import (
 from ..code.statements import Code
 from .elements import Elements
 from .limits import Extremes
+from .names import N
 from .numbers import EXPONENTS, MANTISSAS, MARKED, Range, any_of
 from .weights import MEMORY
 
@@ -59,7 +60,7 @@ class Exponentials:
     def _each(self, work: Callable[[Name], None]) -> None:
         """Do something for every weight of the block."""
         for w, region in self.elements.all_regions():
-            with self.elements.loops(region, Name("n", "int")):
+            with self.elements.loops(region, N):
                 work(self.elements.code.let(self.elements.place(w, region)))
 
     def _see(self, place: Name) -> None:

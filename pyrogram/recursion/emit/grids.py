@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from ..code.expressions import Array, Expression, Name, fill, greatest, least, value, within
 from ..rules.cells import Loop
 from ..rules.language import Constant, Entry, Place, Position, Symbol, Variable
+from .names import AT_N, PITCH
 from .numbers import Number
-from .weights import MEMORY, PITCH
+from .weights import MEMORY
 
 NO_STEPS: Mapping[str, int] = {}
 TILE = 4  # sums of neighbouring symbols that are formed at once
@@ -108,7 +109,7 @@ def last_of(loop: Loop) -> Expression:
     """The last position of a loop."""
     last = functools.reduce(least, map(place, loop.high))
     if all(not x.name for x in loop.high):  # a position that shorter sentences do not have
-        last = least(last, Name("at.n", "int"))
+        last = least(last, AT_N)
     return last
 
 

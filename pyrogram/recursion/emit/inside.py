@@ -7,19 +7,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from ..code.expressions import Expression, Name, any_lane, fill
+from ..code.expressions import Expression, any_lane, fill
 from ..code.statements import Code
 from ..rules.cells import CellClass, Head, Loop, Term
 from ..rules.language import Ref, Variable
 from ..rules.lowering import items_here
 from .grids import Factor, Held
 from .instances import in_order, where
+from .names import AT_N, ENDS, N
 from .powers import Powers
 from .sums import Sums
 from .tables import Tables
 from .weights import MEMORY
-
-N = Name("n", "int")
 
 
 class Pass:
@@ -43,7 +42,7 @@ class Pass:
     def ends(self) -> Iterator[Expression]:
         """The lengths of sentences; which lanes have it."""
         with self.code.loop("at.n", 1, N + 1) as m:
-            here = self.code.let(MEMORY[Name("ends", "int") + m])
+            here = self.code.let(MEMORY[ENDS + m])
             with self.code.when(any_lane(here)):
                 yield here
 
@@ -110,7 +109,7 @@ class Inside(Pass):
     def run(self) -> None:
         """Fill the chart and Z."""
         code, powers = self.code, Powers(self.tables, self.code)
-        code.set("at.n", N)  # a lane may have set it
+        code.set(AT_N.name, N)  # a lane may have set it
         if self.in_range:
             self.sums.open_range()
         powers.begin(self.sums.numbers)

@@ -21,6 +21,7 @@ from ..rules.cells import CellClass, Cells, Head, Term
 from ..rules.language import Bound, Entry, Position, Ref, Variable
 from .grids import first_of, last_of, place
 from .layout import Layout
+from .names import AT_N
 
 Numbers = Any  # a numpy array
 J = Name("at.j", "int")
@@ -134,7 +135,7 @@ def in_order(
 
     :param close: code after all cells that end at j.
     """
-    classes, last = [*cells.of("span"), *cells.of("point")], Name("at.n", "int")
+    classes, last = [*cells.of("span"), *cells.of("point")], AT_N
     if backwards:
         yield from cells.of("goal")
     with code.loop("at.j", *((last, cells.first - 1, -1) if backwards else (cells.first, last + 1))):

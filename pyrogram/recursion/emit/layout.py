@@ -18,7 +18,6 @@ Every name that a page chooses has a prefix, so that it never meets one of the c
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -28,6 +27,7 @@ from ..rules.cells import Cells
 from ..rules.domains import last_read
 from ..rules.language import Constant, Entry, Place, Position, Ref, Size, Variable, Word
 from ..rules.rewrites import LENGTH
+from .names import LENGTHS, PITCH, B
 
 
 @dataclass(frozen=True)
@@ -83,33 +83,32 @@ class Layout:
         """Tables of weights that are counted."""
         return [w for w in self.weights if self.is_counted(w.name)]
 
-    def _refs(self) -> Iterator[Ref]:
-        return (f for rule in self.cells.recursion.rules for f in (rule.head, *rule.factors))
-
+    @cached_property
     def _symbols(self) -> list[object]:
-        return [x for ref in self._refs() for x in ref.symbols]
+        return [x for rule in self.cells.recursion.rules for f in (rule.head, *rule.factors) for x in f.symbols]
 
     @cached_property
     def words(self) -> list[str]:
-        return sorted({x.words for x in self._symbols() if isinstance(x, Word)} - {""})
+        return sorted({x.words for x in self._symbols if isinstance(x, Word)} - {""})
 
     @cached_property
     def lists(self) -> list[str]:
-        return sorted({x.column for x in self._symbols() if isinstance(x, Entry)})
+        return sorted({x.column for x in self._symbols if isinstance(x, Entry)})
 
     @cached_property
     def sizes(self) -> list[str]:
         """Names of sizes that are given with the weights."""
         tables = self.cells.recursion.tables
-        names = {size for ref in self._refs() for size in tables[ref.table].sizes}
-        names |= {x.size for rule in self.cells.recursion.rules for x in rule.variables}
+        rules = self.cells.recursion.rules
+        names = {size for rule in rules for f in (rule.head, *rule.factors) for size in tables[f.table].sizes}
+        names |= {x.size for rule in rules for x in rule.variables}
         return sorted(x for x in names if isinstance(x, str))
 
     # ------------------------------------------------------------------ parameters
 
     def parameters(self) -> list[Array | Name]:
         """Those that all functions have, before their own."""
-        parameters: list[Array | Name] = [Name("pitch", "int")]
+        parameters: list[Array | Name] = [PITCH]
         parameters += [Name(f"size.{s}", "int") for s in self.sizes]
         parameters += [Array(f"list.{x}", "int") for x in self.lists]
         for name in self.words:
@@ -139,7 +138,7 @@ class Layout:
         assert isinstance(x, Word)
         width = Name(f"words.{x.words}.b", "int")
         place = within(self.position(x.position) - 1, 0, width)
-        return Array(f"words.{x.words}", "int")[Name("b", "int") * width + place]
+        return Array(f"words.{x.words}", "int")[B * width + place]
 
     def axis_values(self, ref: Ref) -> list[Expression]:
         """The indices of a weight, axis by axis."""
@@ -150,7 +149,7 @@ class Layout:
         name = table or f"weight.{ref.table}"
         index: Expression = self.row(ref.table) * Name(f"{name}.b", "int")
         sizes = self.cells.recursion.tables[ref.table].sizes
-        values = [within(self.position(x), 0, Name("pitch", "int")) for x in ref.positions]
+        values = [within(self.position(x), 0, PITCH) for x in ref.positions]
         values += [within(self.symbol(x), 0, self.size(size)) for x, size in zip(ref.symbols, sizes, strict=True)]
         for axis, x in enumerate(values):
             index = index + x * Name(f"{name}.{axis}", "int")
@@ -165,7 +164,7 @@ class Layout:
         """Whether a position is the end of the sentence ``b``, or the symbol there its word: see :func:`.alike`."""
         (x,) = ref.positions
         if source == LENGTH:
-            return equal(self.position(x), Array("lengths", "int")[Name("b", "int")])
+            return equal(self.position(x), LENGTHS[B])
         return equal(self.symbol(ref.symbols[0]), self.word(Word(source, x)))
 
     def word(self, x: Word) -> Expression:
@@ -178,7 +177,7 @@ class Layout:
 
     def row(self, table: str) -> Expression:
         """Which row of a table the sentence ``b`` has."""
-        return Name("b", "int")
+        return B
 
     def is_counted(self, table: str) -> bool:
         """Whether posteriors of the weights of a table are wanted."""

@@ -31,13 +31,13 @@ from ..code.expressions import (
     spread,
 )
 from ..code.statements import Code
+from .names import Z_EXPONENT, Z
 from .weights import MEMORY, VECTORS
 
 MANTISSAS, EXPONENTS = Array("mantissas", "lanes"), Array("exponents", "lanes")  # numbered as the memory of lanes
 MARKED = Name("marked", "int")  # whether a block has numbers with exponents
 MOST_ADJOINT = Name("greatest.adjoint", "lanes")  # what adjoints of items that are not zero are below
 SHARE = Name("share", "lanes")  # what posteriors are multiplied by: zero of sentences whose log Z is no number
-_Z, _Z_EXPONENT = Name("z", "int"), Name("z.exponent", "int")
 Number = Any  # an expression, or a Pair of them
 
 
@@ -161,12 +161,12 @@ class Numbers:
 
     def put_z(self, x: Number) -> None:
         """Write Z into the cells ``z`` and ``z.exponent``."""
-        self.code.put(MEMORY, _Z, x)
-        self.code.put(MEMORY, _Z_EXPONENT, fill(0.0))
+        self.code.put(MEMORY, Z, x)
+        self.code.put(MEMORY, Z_EXPONENT, fill(0.0))
 
     def z(self) -> Number:
         """Z."""
-        return MEMORY[_Z]
+        return MEMORY[Z]
 
 
 class LogNumbers(Numbers):
@@ -267,11 +267,11 @@ class PairNumbers(Numbers):
         return self.select(x.m > fill(0.0), Pair(fill(1.0) / x.m, fill(0.0) - x.e), self.zero)
 
     def put_z(self, x: Pair) -> None:
-        self.code.put(MEMORY, _Z, x.m)
-        self.code.put(MEMORY, _Z_EXPONENT, x.e)
+        self.code.put(MEMORY, Z, x.m)
+        self.code.put(MEMORY, Z_EXPONENT, x.e)
 
     def z(self) -> Pair:
-        return self.let(Pair(MEMORY[_Z], MEMORY[_Z_EXPONENT]))
+        return self.let(Pair(MEMORY[Z], MEMORY[Z_EXPONENT]))
 
     def take_weights(self, begin: Expression, end: Expression) -> None:
         """Cells of weights, of which only those have exponents that plain numbers would not do for."""

@@ -14,10 +14,11 @@ from ..code.expressions import Name, fill
 from ..rules.cells import CellClass, Term
 from ..rules.language import Ref, Variable
 from .grids import Factor, Grid, Held
-from .inside import N, Pass
+from .inside import Pass
 from .instances import in_order, where
+from .names import AT_N, PITCH, N
 from .regions import by_axes, regions_of
-from .weights import PITCH, weight_cells
+from .weights import weight_cells
 
 GOAL, HERE = Held("adjoint.of.goal", adjoint=True), Held("adjoint.of.item", adjoint=True)
 
@@ -30,16 +31,16 @@ class Outside(Pass):
     def run(self) -> None:
         """Posteriors of all weights, after the inside pass."""
         code, numbers = self.code, self.sums.numbers
-        code.set("at.n", N)
+        code.set(AT_N.name, N)
         self._clear()
         numbers.set("inverse", numbers.inverse(numbers.let(numbers.z())))  # no NaN from lanes without a sentence
         for cell in in_order(code, self.cells, backwards=True):
             if cell.kind == "goal":
                 self._goal(cell)
-                code.set("at.n", N)
+                code.set(AT_N.name, N)
             else:
                 self._cell(cell)
-        code.set("at.n", N)
+        code.set(AT_N.name, N)
         self._close()
 
     def _goal(self, cell: CellClass) -> None:

@@ -36,6 +36,8 @@ from ..rules.domains import ZERO, N, constraints
 from ..rules.language import Position, Ref
 from ..rules.recursions import with_rules
 from .instances import the_cell
+from .names import ENDS
+from .names import N as _N
 from .numbers import Numbers, any_of
 from .tables import Tables
 from .weights import EXPONENTS_OF_WORDS, GAUGE, MEMORY, WeightCells
@@ -43,7 +45,7 @@ from .weights import EXPONENTS_OF_WORDS, GAUGE, MEMORY, WeightCells
 MOST_EXPONENT = Name("most.exponent", "lanes")
 ALIVE = Name("alive", "lanes")  # one until a sentence ends, then zero
 _M, _BEFORE, _WORDS = (Name(name, "lanes") for name in ("m.of.span", "before.span", "words.of.span"))
-_I, _J, _N = Name("at.i", "int"), Name("at.j", "int"), Name("n", "int")
+_I, _J = Name("at.i", "int"), Name("at.j", "int")
 
 
 @dataclass
@@ -69,7 +71,7 @@ class Powers:
     def choose(self) -> None:
         """The power of the word after j, when all cells that end at j have been filled."""
         code = self.code
-        code.set(ALIVE.name, ALIVE - MEMORY[Name("ends", "int") + _J])
+        code.set(ALIVE.name, ALIVE - MEMORY[ENDS + _J])
         if self._powers is None:
             return
         with code.when(_J < _N):

@@ -18,13 +18,13 @@ from ..code.statements import Function
 from ..rules.cells import Term
 from ..rules.language import Constant, Ref
 from .agenda import RANK
-from .descents import Descents
+from .descents import SCORES, Descents
 from .driver import LOG_Z
+from .names import BATCH, LANE, B, Z
 from .numbers import EXPONENTS, MARKED
 
 K = Name("k", "int")
 RANKED = Array("ranked", "real")  # the k greatest scores of each item, in order
-SCORES = Array("scores", "real")
 _FIRST = Name("first", "int")  # where the scores of the item at hand begin
 _SCORE = Name("score", "real")  # of an instance
 _ADJOINT = Name("adjoint", "real")  # of the item at hand
@@ -44,14 +44,14 @@ class Rankings(Descents):
 
         :param is_possible: whether there are any.
         """
-        code, worst, b = self.code, RANKED[_FIRST + (self.k - 1)], Name("b", "int")
+        code, worst, b = self.code, RANKED[_FIRST + (self.k - 1)], B
         for head in self.loops.heads(self._clear):
             self._at_item(head.ref)
             for term in self.loops.instances(head):
                 for _ in self._scores(term, _SCORE > worst):
                     self._insert()
         with code.loop("rank", 0, self.k) as rank:
-            row = rank * Name("batch", "int") + b
+            row = rank * BATCH + b
             self._at_item(Ref(self.elements.cells.goal, True, (), ()))
             score = code.set("of.goal", select(value(is_possible), RANKED[_FIRST + rank], -INF))
             code.put(SCORES, row, score)
@@ -70,6 +70,7 @@ class Rankings(Descents):
         return self.elements.tables.item(ref).index({}) * self.k
 
     def _at_item(self, ref: Ref) -> None:
+        """An item is at hand."""
         self.code.set(_FIRST.name, self._first(ref))
 
     def _scores(self, term: Term, is_wanted: Expression) -> Iterator[list[Expression]]:
@@ -157,7 +158,7 @@ class MostExpected(Rankings):
             self.put_log_z()
             self.outside()
             with self.elements.each_lane():
-                self.rank(self.fits(LOG_Z[Name("b", "int")]))
+                self.rank(self.fits(LOG_Z[B]))
             self.restore()
         worth = [p for w in self.elements.layout.weights for p in w.parameters("worth", "element", "b")]
         return Function("most_expected", [*self.parameters(), RANKED, SCORES, LOG_Z, *worth], self.code.body)
@@ -173,13 +174,13 @@ class MostExpected(Rankings):
         super()._at_item(ref)
         code, pairs, tables = self.code, self.pairs, self.elements.tables
         if not ref.positions:
-            code.set(_ADJOINT.name, 1.0 / self._number(Name("z", "int")))
+            code.set(_ADJOINT.name, 1.0 / self._number(Z))
             return
         cell = code.let(tables.item(ref, adjoint=True).index({}))
         code.set(_ADJOINT.name, self._number(cell))
         with code.when(MARKED > 0), code.apart(_ADJOINT.name):
             x, of_item = pairs.load(cell), EXPONENTS[tables.item(ref).index({})]
-            code.set(_ADJOINT.name, lane(pairs.scaled(x.m, x.e + of_item), Name("lane", "int")))
+            code.set(_ADJOINT.name, lane(pairs.scaled(x.m, x.e + of_item), LANE))
 
 
 def sum_of(terms: list[Expression]) -> Expression:

@@ -20,10 +20,11 @@ from ..rules.cells import CellClass, Cells, Inner, Term
 from ..rules.language import Constant, Entry, Position, Ref, Size, Symbol, Variable
 from .grids import Grid
 from .layout import Layout
+from .names import PITCH
 from .numbers import LogNumbers, Numbers
 from .sums import Sums
 from .vectors import VectorSums
-from .weights import EXPONENTS_OF_WORDS, NUMBERS, PITCH, WeightCells, axes, weight_cells
+from .weights import EXPONENTS_OF_WORDS, NUMBERS, WeightCells, axes, weight_cells
 
 RESULTS = ("z", "z.exponent")
 

@@ -16,12 +16,12 @@ from ..code.statements import Code
 from ..rules.language import Ref
 from .driver import LogCounts
 from .grids import Factor, Held
+from .names import SPOILT, B, Z
 from .numbers import MOST_ADJOINT, Number, Numbers
 from .sums import Sums
 from .weights import MEMORY, NUMBERS
 
 TANGENTS = Name("end.of.numbers", "int")  # cells of tangents begin here, and those of directions as many cells further
-_Z = Name("z", "int")
 _ROOM = 2.0**30  # how many times an adjoint its tangent may be, in directions of at most one
 
 
@@ -112,11 +112,11 @@ class DualNumbers(Numbers):
         self.base.put_z(x.x)
         ratio = self.base.times(self.base.let(self.base.inverse(x.x)), x.d)
         derivative = select(self.base.is_zero(x.x), fill(0.0), self.base.value(ratio))
-        self.code.put(MEMORY, _Z + TANGENTS, derivative)
+        self.code.put(MEMORY, Z + TANGENTS, derivative)
 
     def z(self) -> Dual:
         z = self.base.let(self.base.z())
-        return Dual(z, self.base.times(z, self.base.of(MEMORY[_Z + TANGENTS])))
+        return Dual(z, self.base.times(z, self.base.of(MEMORY[Z + TANGENTS])))
 
     def take_weights(self, begin: Expression, end: Expression) -> None:
         """Cells of weights, and of their tangents: the direction of the logarithm times the weight."""
@@ -176,9 +176,9 @@ class Tangents(LogCounts):
         super().put_log_z()
         code = self.code
         with self.elements.each_lane() as lane:
-            tangent = code.let(NUMBERS[(_Z + TANGENTS) * self.lanes + lane])
-            code.put(Array("tangent", "real"), Name("b", "int"), tangent)
-            code.set("spoilt", select(self.fits(tangent), Name("spoilt", "int"), 1))
+            tangent = code.let(NUMBERS[(Z + TANGENTS) * self.lanes + lane])
+            code.put(Array("tangent", "real"), B, tangent)
+            code.set(SPOILT.name, select(self.fits(tangent), SPOILT, 1))
 
     def drain(self) -> None:
         """Tangents go out where posteriors do."""

@@ -35,11 +35,12 @@ from .driver import LOG_Z, Blocks, LogCounts
 from .elements import Elements
 from .layout import Layout
 from .logarithms import log_of_lanes
+from .names import BEGIN, COUNT, HERE, LENGTHS, ORDER, RAGGED, SPOILT, B, N
 from .numbers import MARKED
 from .tables import Tables
 
 NUMBERS = Array("numbers", "element")
-_COUNT, _AGAIN = Name("count", "int"), Name("again", "int")
+_AGAIN = Name("again", "int")
 PLACES = Array("places", "int")
 _OWN = {"memory": "size", "mantissas": "size", "exponents": "size", "agenda": "size.agenda"}
 
@@ -78,7 +79,7 @@ class ByThread(Elements):
 class Threads(Blocks):
     """Code for the sentences of a thread; where ``again``, for those whose log Z is no number."""
 
-    through = [Array("lengths", "int"), Array("order", "int"), _COUNT, _AGAIN, THREAD, THREADS]
+    through = [LENGTHS, ORDER, COUNT, _AGAIN, THREAD, THREADS]
     elements_type: type[Elements] = ByThread
 
     def __init__(self, recursion: Recursion, dtype: str, shared: bool) -> None:
@@ -107,12 +108,12 @@ class Threads(Blocks):
         """All sentences of the thread."""
         code = self.code
         self._begin()
-        begin = code.set("begin.of", THREAD)
-        code.set("here", 1)
-        code.set("ragged", 0)
-        with code.loop_while(begin < _COUNT):
-            b = code.set("b", Array("order", "int")[begin])
-            code.set("n", Array("lengths", "int")[b])
+        begin = code.set(BEGIN.name, THREAD)
+        code.set(HERE.name, 1)
+        code.set(RAGGED.name, 0)
+        with code.loop_while(begin < COUNT):
+            b = code.set(B.name, ORDER[begin])
+            code.set(N.name, LENGTHS[b])
             if self.in_logs:
                 yield
             else:
@@ -121,13 +122,13 @@ class Threads(Blocks):
                         yield
                     with code.otherwise():
                         self._give_up()
-            code.set("begin.of", begin + THREADS)
+            code.set(BEGIN.name, begin + THREADS)
 
     def _give_up(self) -> None:
         """Leave a sentence to the complete kernel."""
-        self.code.put(LOG_Z, Array("order", "int")[Name("begin.of", "int")], math.nan)
+        self.code.put(LOG_Z, ORDER[BEGIN], math.nan)
         self.code.set(MARKED.name, 0)
-        self.code.set("spoilt", 1)
+        self.code.set(SPOILT.name, 1)
         self.restore()
 
 

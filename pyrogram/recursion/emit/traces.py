@@ -13,7 +13,7 @@ from typing import Any
 
 from ..code.expressions import Array, Expression, Name
 from ..code.statements import Code
-from ..rules.language import Ref, Word
+from ..rules.language import Ref
 from .layout import Layout
 
 Trace = Mapping[str, Sequence[int]]
@@ -39,18 +39,16 @@ def trace_values(layout: Layout, trace: Trace, table: Any, rows: str = "trace") 
     return values
 
 
-def write_positions(layout: Layout, code: Code, ref: Ref) -> None:
-    """Append a number to the ``positions`` of the sentence ``b``: of the positions of a weight's words, from 0."""
-    words = {a: layout.position(x.position) - 1 for a, x in enumerate(ref.symbols) if isinstance(x, Word)}
-    _append(code, ref, "positions", Name("b", "int"), words)
-
-
 def write_weight(layout: Layout, code: Code, ref: Ref) -> None:
     """Append the number of a weight to the row at hand, if the caller wants its table and there is room."""
-    _append(code, ref, "trace", Name("row", "int"), dict(enumerate(layout.axis_values(ref))))
+    append_number(code, ref, "trace", Name("row", "int"), dict(enumerate(layout.axis_values(ref))))
 
 
-def _append(code: Code, ref: Ref, rows: str, row: Name, indices: Mapping[int, Expression]) -> None:
+def append_number(code: Code, ref: Ref, rows: str, row: Name, indices: Mapping[int, Expression]) -> None:
+    """The same of other rows.
+
+    :param indices: by axis of the weight.
+    """
     index: Expression = Name(f"{rows}.{ref.table}", "int")
     at, width = Name(f"{rows}_length", "int"), Name(f"{rows}_width", "int")
     with code.when(index >= 0):

@@ -17,7 +17,6 @@ from ..rules.language import Constant, Position, Ref, Symbol, Word
 MEMORY = Array("memory", "lanes")
 NUMBERS = Array("memory", "element")  # the memory of lanes, number by number
 VECTORS = Array("memory", "vector")
-PITCH = Name("pitch", "int")
 EXPONENTS_OF_WORDS = Name("exponents.of.words", "int")  # at j the sum of those of the powers of the first j words
 GAUGE = "power of a word"  # a weight that no page gives, see :mod:`.powers`
 

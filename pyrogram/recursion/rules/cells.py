@@ -130,6 +130,7 @@ class CellClass:
 
     @property
     def terms(self) -> list[Term]:
+        """Those of all heads."""
         return [t for head in self.heads for t in head.terms]
 
     @property

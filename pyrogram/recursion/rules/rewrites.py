@@ -1,15 +1,14 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Recursions made of others: with weights for evidence, alike for all sentences of a block, and mixtures."""
+"""Recursions made of others: with weights for evidence, and alike for all sentences of a block."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from .cells import renamed, renamed_bounds
-from .language import InvalidRecursion, Position, Ref, Rule, Size, Table, Variable, Word, _positions
+from .language import InvalidRecursion, Position, Ref, Rule, Size, Variable, Word, _positions
 from .recursions import Recursion, with_rules
 
 
@@ -135,47 +134,6 @@ def with_ends(recursion: Recursion, rules: Collection[int]) -> Recursion:
 
     changed = [at_end(rule) if id(rule) in rules else rule for rule in recursion.rules]
     return with_rules(recursion, changed, {_END: ()}, LENGTH)
-
-
-COMPONENTS = "component.count"
-"""The name of the size K."""
-SHARE = "component.share"
-"""The name of the weights of the components."""
-_COMPONENT = Variable("component.c", COMPONENTS)
-
-
-def with_components(recursion: Recursion, weights: Collection[str]) -> Recursion:
-    """The recursion times K: a mixture of grammars, in which every derivation is of one component.
-
-    Before:
-
-        IR[i, j] += arc[w[i], w[j]] * RC[i, k] * LC[k + 1, j]
-        Z[()] += root[w[r]] * LC[1, r] * RC[r, n]
-
-    After ``with_components(page, ["arc", "root"])``:
-
-        IR[i, j, c] += arc[c, w[i], w[j]] * RC[i, k, c] * LC[k + 1, j, c]
-        Z[()] += share[c] * root[c, w[r]] * LC[1, r, c] * RC[r, n, c]
-
-    :param weights: names of the weights that each component has of its own, their first symbol, too.
-    """
-    items = {name for name, table in recursion.tables.items() if table.is_item and name != recursion.goal}
-    by_component = items.union(weights)
-
-    def of_component(ref: Ref) -> Ref:
-        return replace(ref, symbols=(_COMPONENT, *ref.symbols)) if ref.table in by_component else ref
-
-    mixture = copy.copy(recursion)
-    mixture.tables = {SHARE: Table(mixture, SHARE, False, (COMPONENTS,))}
-    for name, table in recursion.tables.items():
-        sizes = (COMPONENTS, *table.sizes) if name in by_component else table.sizes
-        mixture.tables[name] = Table(mixture, name, table.is_item, sizes)
-    mixture.rules = []
-    for rule in recursion.rules:
-        share = [Ref(SHARE, False, (), (_COMPONENT,))] if rule.head.table == recursion.goal else []
-        head, *factors = map(of_component, (rule.head, *rule.factors))
-        mixture.rules.append(_changed(rule, head, factors, share))
-    return mixture
 
 
 def _changed(rule: Rule, head: Ref, factors: Sequence[Ref], added: Sequence[Ref] = ()) -> Rule:

@@ -90,7 +90,8 @@ class LanesEngine:
         self._lane = np.dtype(self.dtype)
         self.width = self.width or LINE // self._lane.itemsize
         self.cells = lower(self.recursion, for_blocks=True)
-        self.layout, self._checks = Layout(lower(self.recursion), self.given), Checks(lower(self.recursion))
+        as_written = lower(self.recursion)
+        self.layout, self._checks = Layout(as_written, self.given), Checks(as_written)
         self.has_symbols = any(self.cells.sizes.values())
         self._prepared: dict[object, Prepared] = {}
         self._own = threading.local()

@@ -98,12 +98,16 @@ class Program:
         :param directions: of all log weights, in their shapes.
         :param scale: what the counts of each sentence are multiplied by, shape ``(B,)``.
         """
-        u = {n: np.where(np.isfinite(x), np.asarray(x, np.float64), np.nan) for n, x in directions.items()}
-        size = max((float(np.nanmax(np.abs(x), initial=0.0)) for x in u.values()), default=0.0)
+        sizes = [float(end) for x in directions.values() if x.size for end in (x.min(), x.max())]
+        if not np.isfinite(sizes).all():
+            directions = {n: np.where(np.isfinite(x), x, np.nan) for n, x in directions.items()}
+            sizes = [float(np.nanmax(np.abs(x), initial=0.0)) for x in directions.values()]
+        size = max(map(abs, sizes), default=0.0)
         unit = 2.0 ** np.ceil(np.log2(size)) if size > 0 else 1.0  # a derivative is linear in its direction
-        u = {name: x / unit for name, x in u.items()}
-        tangent, by_table = self.log_counts(inputs.in_doubles(), scale=scale, directions=u)
-        return tangent * unit, {name: table * unit for name, table in by_table.items()}
+        u = {name: np.divide(x, unit, dtype=np.float64) for name, x in directions.items()}
+        back = np.multiply(unit, np.ones(len(inputs.lengths)) if scale is None else scale)
+        tangent, by_table = self.log_counts(inputs.in_doubles(), scale=back, directions=u)
+        return tangent * unit, by_table
 
     def best(self, inputs: Inputs, k: int, trace: Trace, width: int) -> tuple[Numbers, Numbers]:
         """Scores of the k best derivations, shape ``(k, B)``, and the weights in them, ``(k, B, width)``.
