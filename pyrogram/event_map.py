@@ -3,8 +3,9 @@
 """Which event of a grammar each element of the tables of a page is; and the numbers that sweeps count by.
 
 The events of a grammar are the elements of its blocks, numbered block after block in C order. A page has tables of its
-own: of a hidden Markov model the end is a table, and a column of the block of transitions; of a grammar as a list of
-rules, a table may have an event twice. Mixtures are maps, too: an event of the k-th component.
+own: of a hidden Markov model the end is a table, and a column of the block of transitions; of a context-free grammar a
+table may have an event twice, and tables by position have those of the lexical rules that match the words of a
+sentence. Mixtures are maps, too: an event of the k-th component.
 
 What is counted in sweeps has numbers: the entries of multinomials, then one for each multinomial, then two for what is
 no event, see :func:`numbers_of_entries`.
@@ -16,14 +17,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from pyrogram.blocks import Block
-from pyrogram.charts.checks import broadcast_shapes
 from pyrogram.sweeps.events import NEVER, ONE, TableEvents
 
 __all__ = [
@@ -42,6 +42,21 @@ __all__ = [
 Numbers = Any  # a numpy array of integers
 
 
+class Elements(NamedTuple):
+    """All elements of the tables of a map, one table after the other, on a device.
+
+    :param events: of each element: e, or R b + e of a sentence b that has weights of its own; then come NEVER and ONE.
+    :param others: the log weights of these two.
+    :param shapes: of the tables.
+    :param sizes: the numbers of their elements.
+    """
+
+    events: Tensor
+    others: Tensor
+    shapes: Mapping[str, tuple[int, ...]]
+    sizes: list[int]
+
+
 @dataclass(frozen=True)
 class EventMap:
     """The events that elements of tables are.
@@ -50,12 +65,14 @@ class EventMap:
     :param tables: by table of the page the events of its elements, in its shape; or :data:`ONE`, :data:`NEVER`.
     :param few: of tables few of whose elements are events, listed in ``tables`` one after the other, the places of
         elements in this list, -1 for none.
+    :param located: of tables by position, which each of B sentences has of its own, the same, shape ``(B, ...)``.
     :param is_same: whether the tables are the blocks, one after the other.
     """
 
     blocks: Mapping[str, Block]
     tables: Mapping[str, Numbers]
     few: Mapping[str, TableEvents] = field(default_factory=dict)
+    located: Mapping[str, Numbers] = field(default_factory=dict)
     is_same: bool = False
 
     @staticmethod
@@ -67,84 +84,99 @@ class EventMap:
             tables[name] = np.arange(first, first + shape.numel()).reshape(shape)
         return EventMap(blocks, tables, few or {}, is_same=True)
 
-    def mixed(self, blocks: Mapping[str, Block], share: str, num_components: int) -> EventMap:
-        """That of K components, whose tables have one more axis, the first, and of their shares.
+    def mixed(self, blocks: Mapping[str, Block], share: str, num_symbols: Mapping[str, int]) -> EventMap:
+        """That of K components, whose tables have one more axis, the first of their symbols, and of their shares.
 
-        :param blocks: the shares, then the blocks of each component.
+        :param blocks: the shares, shape ``(K,)``, then the blocks of each component.
         :param share: the name of the table of shares.
+        :param num_symbols: by table how many of its axes, the last ones, are symbols.
         """
-        tables = {name: self.of_components(table, num_components) for name, table in self.tables.items()}
-        return EventMap(blocks, {share: np.arange(num_components), **tables})
+        R, K = num_events(self.blocks), next(iter(blocks.values())).shape[0]
 
-    def of_components(self, events: Numbers, num_components: int, axis: int = 0) -> Numbers:
-        """The events of K components that some events are; what is none stays so.
+        def of_components(name: str, events: Numbers) -> Numbers:
+            shifted = [np.where(events < 0, events, K + k * R + events) for k in range(K)]
+            return np.stack(shifted, events.ndim - num_symbols[name])
 
-        :param axis: where the axis of components is.
-        """
-        R, K = num_events(self.blocks), num_components
-        return np.stack([np.where(events < 0, events, K + k * R + events) for k in range(K)], axis)
+        tables, located = ({n: of_components(n, t) for n, t in x.items()} for x in (self.tables, self.located))
+        return EventMap(blocks, {share: np.arange(K), **tables}, located=located)
 
     # ------------------------------------------------------------------ values of elements
 
     @cached_property
-    def _places(self) -> dict[str, tuple[str, slice | Tensor]]:
-        """Of tables all of whose elements are events of one block: the block, and where they are in it.
-
-        Columns of the block, as a slice of its last axis; or indices into all of it.
-        """
-        places: dict[str, tuple[str, slice | Tensor]] = {}
+    def _columns(self) -> dict[str, tuple[str, slice]] | None:
+        """Of each table the columns of a block that it is; None, if one is something else."""
+        columns, firsts = {}, first_events(self.blocks)
         for name, table in self.tables.items():
-            block = [n for n, first in first_events(self.blocks).items() if first <= int(table.min())][-1]
-            inside = np.asarray(table - first_events(self.blocks)[block])
-            shape, start = tuple(self.blocks[block].shape), int(inside.flat[0])
-            end = start + (table.shape[-1] if table.ndim else 1)
-            columns = np.arange(math.prod(shape)).reshape(shape)[..., start:end]
-            is_slice = columns.shape == table.shape and bool((columns == inside).all())
-            with torch.inference_mode(False):  # kept for calls that differentiate
-                places[name] = block, slice(start, end) if is_slice else torch.from_numpy(inside)
-        return places
+            first = int(table.flat[0])
+            block = [n for n, start in firsts.items() if start <= max(first, 0)][-1]
+            shape, start = tuple(self.blocks[block].shape), first - firsts[block]
+            place = slice(start, start + (table.shape[-1] if table.ndim else 1))
+            found = (firsts[block] + np.arange(math.prod(shape)).reshape(shape))[..., place]
+            if first < 0 or found.shape != table.shape or (found != table).any():
+                return None
+            columns[name] = block, place
+        return None if self.located or self.few else columns
 
     def gathered(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Values of the elements of each table, ``(*batch, *table.shape)``, each of which is an event; differentiable.
+        """Log weights of elements by table, ``(b, *table.shape)``, of located ones ``(B, ...)``; differentiable.
 
-        :param values: of events by block, ``(*batch, *block.shape)``.
+        :param values: of events by block, ``(b, *block.shape)``; b is 1, or B.
         """
-        tables = {}
-        for name, (block, place) in self._places.items():
-            table, dims = values[block], len(self.blocks[block].shape)
-            if isinstance(place, slice):
-                tables[name] = table if place == slice(0, table.shape[-1]) else table[..., place]
-            else:
-                flat = table.reshape(*table.shape[: table.dim() - dims], -1)
-                index = place.to(flat.device).reshape(-1)
-                tables[name] = flat.index_select(-1, index).reshape(*flat.shape[:-1], *place.shape)
-        return tables
+        if self._columns is not None:
+            return {name: values[block][..., place] for name, (block, place) in self._columns.items()}
+        flat = joined(values, self.blocks)
+        events, others, shapes, sizes = self._on(flat.device, len(flat))
+        of_all = torch.cat([flat.double().flatten(), others])  # double, for gradients are large sums
+        parts = of_all.gather(0, events).to(flat.dtype).split(sizes)
+        return {name: table.view(shapes[name]) for name, table in zip(shapes, parts, strict=True)}
 
-    def summed(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The inverse, for counts: ``(*batch, *block.shape)`` by block; of events that are in no table, 0."""
-        sums = {}
-        for name, block in self.blocks.items():
-            places = {table: place for table, (other, place) in self._places.items() if other == name}
-            first = next(iter(places))
-            batch = values[first].shape[: values[first].dim() - self.tables[first].ndim]
-            if len(places) == 1 and isinstance(places[first], slice) and self.tables[first].shape == block.shape:
-                sums[name] = values[first]
-                continue
-            sums[name] = values[first].new_zeros(*batch, *block.shape)
-            for table, place in places.items():
-                if isinstance(place, slice):
-                    sums[name][..., place].add_(values[table])
-                else:
-                    index = place.to(values[first].device).reshape(-1)
-                    sums[name].flatten(len(batch)).index_add_(-1, index, values[table].reshape(*batch, index.numel()))
-        return sums
+    def summed(self, counts: Mapping[str, Tensor], rows: int) -> dict[str, Tensor]:
+        """The inverse, for counts: ``(b, *block.shape)`` by block; of events that are in no table, 0.
+
+        :param counts: of elements by table.
+        :param rows: b.
+        """
+        if self._columns is None:
+            (first, *_), R = counts.values(), num_events(self.blocks)
+            elements = self._on(first.device, rows)
+            total = torch.zeros(rows * R + 2, dtype=torch.float64, device=first.device)
+            listed = torch.cat([counts[name].flatten() for name in elements.shapes])
+            total.scatter_add_(0, elements.events, listed.double())
+            return by_block(total[:-2].view(rows, R).to(first.dtype), self.blocks)
+        sums: dict[str, Tensor] = {}
+        for name, (block, place) in self._columns.items():
+            table, shape = counts[name], self.blocks[block].shape
+            if table.shape[1:] == shape:
+                sums[block] = table
+            else:
+                sums.setdefault(block, table.new_zeros(len(table), *shape))[..., place] += table
+        return {name: sums[name] for name in self.blocks}
+
+    def _on(self, device: torch.device, rows: int) -> Elements:
+        """The elements, for one row of weights of all sentences or one of each; they are copied there once."""
+        if (device, rows) not in self._moved:
+            R, numbers = num_events(self.blocks), []
+            for events in (*(table[None] for table in self.tables.values()), *self.located.values()):
+                first = R * np.arange(rows).reshape(-1, *[1] * (events.ndim - 1))
+                numbers.append(np.where(events < 0, events + R * rows + 2, first + events).reshape(-1))
+            shapes = {name: (rows, *table.shape) for name, table in self.tables.items()}
+            shapes |= {name: table.shape for name, table in self.located.items()}
+            with torch.inference_mode(False):  # kept for calls that differentiate
+                others = torch.tensor([-torch.inf, 0.0], dtype=torch.float64, device=device)
+                index = torch.from_numpy(np.concatenate(numbers)).to(device)
+            self._moved[device, rows] = Elements(index, others, shapes, [*map(math.prod, shapes.values())])
+        return self._moved[device, rows]
+
+    @cached_property
+    def _moved(self) -> dict[tuple[torch.device, int], Elements]:
+        return {}
 
     # ------------------------------------------------------------------ numbers of elements
 
     @cached_property
     def _flat(self) -> Numbers:
         """The event of each element, all tables one after the other."""
-        return np.concatenate([table.reshape(-1) for table in self.tables.values()])
+        return np.concatenate([np.empty(0, np.int64), *(table.reshape(-1) for table in self.tables.values())])
 
     @cached_property
     def _elements(self) -> Numbers:
@@ -165,20 +197,36 @@ class EventMap:
 
     @property
     def strides(self) -> dict[str, tuple[int, ...]]:
-        """By table, the number of its first element, and the strides of its axes."""
+        """By table, the number of its first element, and the strides of its axes; located ones come last."""
         strides, first = {}, 0
-        for name, table in self.tables.items():
-            strides[name] = first, *np.empty(table.shape, np.int8).strides
-            first += table.size
+        shapes = [(n, t.shape) for n, t in self.tables.items()] + [(n, t.shape[1:]) for n, t in self.located.items()]
+        for name, shape in shapes:
+            strides[name] = first, *np.empty(shape, np.int8).strides
+            first += math.prod(shape)
         return strides
 
     def to_elements(self, events: Numbers) -> Numbers:
         """Elements that events are, -1 for -1 and for what is no element; the array itself if numbers are the same."""
         return events if self.is_same else np.where(events < 0, -1, self._elements[events])
 
-    def of_elements(self, rows: Numbers) -> Numbers:
-        """The events that elements are, -1 for -1 and for what is no event."""
-        return rows if self.is_same else np.where(rows < 0, -1, np.maximum(self._flat[rows], -1))
+    def of_elements(self, rows: Numbers, width: int) -> Numbers:
+        """Rows of the events that elements are, shape ``(..., B, width)``, padded with -1; what is none is left out.
+
+        :param rows: of numbers of elements of each sentence, ``(..., B, L)``, padded with -1.
+        """
+        if self.is_same:
+            return rows[..., :width]
+        E = len(self._flat)
+        events = np.append(self._flat, NEVER)[np.where((rows >= 0) & (rows < E), rows, E)]
+        if self.located:
+            of_sentences = np.concatenate([table.reshape(len(table), -1) for table in self.located.values()], 1)
+            sentence = np.arange(len(of_sentences))[:, None]
+            events = np.where(rows < E, events, of_sentences[sentence, np.maximum(rows - E, 0)])
+        events = np.maximum(events, -1)
+        kept = np.take_along_axis(events, np.argsort(events < 0, axis=-1, kind="stable"), -1)[..., :width]
+        padded = np.full((*kept.shape[:-1], width), -1)
+        padded[..., : kept.shape[-1]] = kept
+        return padded
 
     @property
     def is_one_to_one(self) -> bool:
@@ -222,11 +270,11 @@ def num_events(blocks: Mapping[str, Block]) -> int:
 
 def joined(values: Mapping[str, Tensor], blocks: Mapping[str, Block]) -> Tensor:
     """Values of events by number, ``(*batch, events)``, of values by block, ``(*batch, *block.shape)``."""
-    batches = [values[name].shape[: values[name].dim() - len(block.shape)] for name, block in blocks.items()]
-    batch = broadcast_shapes(*batches)
-    sizes = [block.shape.numel() for block in blocks.values()]
-    flat = [values[n].reshape(*s, R).expand(*batch, R) for n, s, R in zip(blocks, batches, sizes, strict=True)]
-    return torch.cat(flat, -1)
+    flat = [values[name].flatten(values[name].dim() - len(block.shape)) for name, block in blocks.items()]
+    if len(flat) == 1:
+        return flat[0]
+    batch = torch.broadcast_tensors(*(table[..., 0] for table in flat))[0].shape
+    return torch.cat([table.expand(*batch, table.shape[-1]) for table in flat], -1)
 
 
 def by_block(flat: Tensor, blocks: Mapping[str, Block]) -> dict[str, Tensor]:

@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which events the elements of tables are, and the numbers that are counted: by hand, for small blocks."""
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
 import torch
 
 from pyrogram.event_map import NEVER, ONE, EventMap, multinomials_of, numbers_of_entries
@@ -63,7 +66,51 @@ def test_components() -> None:
     """Of two: shares 0 1, then a and b of either: 2 3 | 4 to 9, and 10 11 | 12 to 17."""
     own = EventMap(BLOCKS, {"b": np.array([[2, 3, NEVER], [5, 6, ONE]]), "a": np.arange(2)})
     blocks = {"share": A, "a[0]": A, "b[0]": B, "a[1]": A, "b[1]": B}
-    two = own.mixed(blocks, "share", 2)
+    own = replace(own, located={"c": np.array([[[0, NEVER]], [[ONE, 3]]])})  # a position, then a symbol
+    two = own.mixed(blocks, "share", {"a": 1, "b": 2, "c": 1})
     assert two.tables["a"].tolist() == [[2, 3], [10, 11]] and two.tables["share"].tolist() == [0, 1]
     assert two.tables["b"].tolist() == [[[4, 5, NEVER], [7, 8, ONE]], [[12, 13, NEVER], [15, 16, ONE]]]
-    assert own.of_components(np.array([0, NEVER]), 2, 1).tolist() == [[2, 10], [NEVER, NEVER]]
+    assert two.located["c"].tolist() == [[[[2, NEVER], [10, NEVER]]], [[[ONE, 5], [ONE, 13]]]]
+
+
+LOCATED = np.array([[ONE, 7], [3, NEVER]])  # of two sentences, each with two elements
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_values_of_elements(rows: int, dtype: torch.dtype) -> None:
+    """One set of weights, or one for each of two sentences; the gradient are the counts, summed by event."""
+    events = EventMap(BLOCKS, {"t": np.array([0, 3, 3, NEVER])}, located={"l": LOCATED})
+    generator = torch.Generator().manual_seed(0)
+    a, b = (torch.randn(rows, *x.shape, generator=generator, dtype=dtype).requires_grad_() for x in (A, B))
+    tables = events.gathered({"a": a, "b": b})
+    first, last = 0, rows - 1
+    none = -torch.inf
+    assert tables["t"].tolist() == [[a[r, 0], b[r, 0, 1], b[r, 0, 1], none] for r in range(rows)]
+    assert tables["l"].tolist() == [[0.0, b[first, 1, 2]], [b[last, 0, 1], none]]
+    counts = {"t": torch.randn(rows, 4, dtype=dtype), "l": torch.randn(2, 2, dtype=dtype)}
+    total = sum((torch.where(tables[n] > none, tables[n], 0.0) * counts[n]).sum() for n in tables)
+    assert isinstance(total, torch.Tensor)
+    sums = events.summed(counts, rows)
+    for name, gradient in zip(("a", "b"), torch.autograd.grad(total, [a, b]), strict=True):
+        assert sums[name].dtype == dtype and torch.allclose(sums[name], gradient)
+
+
+def test_columns_are_views() -> None:
+    b = np.array([[2, 3, 4], [5, 6, 7]])
+    events = EventMap(BLOCKS, {"a": np.arange(2), "end": b[:, 2:], "b": b[:, :2]})
+    values = {"a": torch.arange(2.0)[None], "b": torch.arange(6.0).reshape(1, 2, 3)}
+    tables = events.gathered(values)
+    assert tables["end"].tolist() == [[[2.0], [5.0]]] and tables["b"].tolist() == [[[0.0, 1.0], [3.0, 4.0]]]
+    storages = {table.untyped_storage().data_ptr() for table in (tables["end"], tables["b"], values["b"])}
+    assert len(storages) == 1
+    assert all(torch.equal(x, values[n]) for n, x in events.summed(tables, 1).items())
+
+
+def test_rows_of_events() -> None:
+    """What is no event is left out; elements of sentences come after those of all."""
+    events = EventMap(BLOCKS, {"t": np.array([0, 3, ONE])}, located={"l": LOCATED})
+    assert events.strides == {"t": (0, 1), "l": (3, 1)}
+    rows = np.array([[[2, 0, 4, 3], [1, 3, -1, -1]], [[-1] * 4, [2, 2, 2, 1]]])
+    assert events.of_elements(rows, 3).tolist() == [[[0, 7, -1], [3, 3, -1]], [[-1] * 3, [3, -1, -1]]]
+    assert events.of_elements(rows[..., :2], 3).tolist() == [[[0, -1, -1], [3, 3, -1]], [[-1] * 3, [-1] * 3]]

@@ -6,7 +6,6 @@ The rules of a kind are the same for all sentences; matches are put into tables 
 of one symbol several times is there in several *layers*.
 """
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,7 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pyrogram.recursion.emit.traces import Trace
+from pyrogram.blocks import Block
+from pyrogram.event_map import EventMap
 from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram
 from pyrogram.sweeps.events import NEVER, ONE
 
@@ -26,6 +26,7 @@ from .cfg_rules import Matches, RuleTable, longest
 
 Numbers = Any  # a numpy array
 
+RULES = "rules"  # the block of all events
 _MOST_NUMBERS = 2**22  # in the tables of the sentences that are done at a time
 
 
@@ -40,23 +41,6 @@ class Places(NamedTuple):
     shape: tuple[int, ...]
     at: Numbers
     event: Numbers
-
-
-class Elements(NamedTuple):
-    """All elements of the tables, one table after the other, on a device.
-
-    :param lengths: of the sentences.
-    :param events: of each element: e, or R b + e of sentence b if it has weights of its own; then come NEVER and ONE.
-    :param others: the log weights of these two.
-    :param shapes: of the tables.
-    :param sizes: the numbers of their elements.
-    """
-
-    lengths: Tensor
-    events: Tensor
-    others: Tensor
-    shapes: Mapping[str, tuple[int, ...]]
-    sizes: list[int]
 
 
 @dataclass
@@ -110,13 +94,14 @@ class Batch:
         return layers
 
     @cached_property
-    def located(self) -> dict[str, Numbers]:
-        """The event of each element of the tables by position, int32."""
-        tables = {}
+    def events(self) -> EventMap:
+        """The events that elements of the tables are; of those by position, int32."""
+        located = {}
         for name, (shape, at, event) in self.places.items():
-            tables[name] = np.full(shape, NEVER, np.int32)
-            tables[name].reshape(-1)[at] = event
-        return tables
+            located[name] = np.full(shape, NEVER, np.int32)
+            located[name].reshape(-1)[at] = event
+        blocks = {RULES: Block(torch.Size([self.rules.num_events]))}
+        return EventMap(blocks, self.kinds.events, located=located)
 
     @property
     def place(self) -> slice:
@@ -141,12 +126,10 @@ class Batch:
 
         :param weights: log weights of the events, (1, R), or (B, R).
         """
-        lengths, events, others, shapes, sizes = self._on(weights.device, len(weights))
-        flat = torch.cat([weights.double().flatten(), others])  # double, for gradients are large sums
-        parts = flat.gather(0, events).to(weights.dtype).split(sizes)
-        tables = {name: table.view(shapes[name]) for name, table in zip(shapes, parts, strict=True)}
+        tables = self.events.gathered({RULES: weights})
         if self.matches.forbidden is not None and self.form.has_x:
             tables["bonus.X"] = torch.from_numpy(self.allowed).to(weights)
+        lengths = torch.from_numpy(self.matches.lengths).to(weights.device)
         return TensorInputs(tables, lengths, {}, self.sizes, self.lists, checked=True)
 
     def log_counts(
@@ -163,29 +146,8 @@ class Batch:
             dtype = np.float32 if weights.dtype == torch.float32 else np.float64
             inputs, constants = replace(inputs, weights=tables), {"bonus.X": np.asarray(self._factors, dtype)}
         log_z, counts = self.sums.log_counts(inputs, scale, by_sentence=by_sentence, constants=constants)
-        rows, R = len(self.matches) if by_sentence else 1, self.rules.num_events
-        elements = self._on(weights.device, rows)
-        total = torch.zeros(rows * R + 2, dtype=torch.float64, device=weights.device)
-        values = torch.cat([counts[name].flatten() for name in elements.shapes])
-        total.scatter_add_(0, elements.events, values.double())
-        return log_z, total[:-2].view(rows, R).to(weights.dtype)
-
-    def _on(self, device: torch.device, rows: int) -> Elements:
-        """The elements, for one row of weights of all sentences or one of each; they are copied there once."""
-        if (device, rows) not in self._moved:
-            R, numbers, shapes = self.rules.num_events, [], self._shapes(rows)
-            rules = {kind: events[None] for kind, events in self.kinds.events.items()}
-            for events in {**rules, **self.located}.values():
-                first = R * np.arange(rows).reshape(-1, *[1] * (events.ndim - 1))
-                numbers.append(np.where(events < 0, events + R * rows + 2, first + events).reshape(-1))
-            others = torch.tensor([-torch.inf, 0.0], dtype=torch.float64, device=device)
-            lengths, index = (torch.from_numpy(x).to(device) for x in (self.matches.lengths, np.concatenate(numbers)))
-            self._moved[device, rows] = Elements(lengths, index, others, shapes, [*map(math.prod, shapes.values())])
-        return self._moved[device, rows]
-
-    @cached_property
-    def _moved(self) -> dict[tuple[torch.device, int], Elements]:
-        return {}
+        rows = len(self.matches) if by_sentence else 1
+        return log_z, self.events.summed(counts, rows)[RULES].to(weights.dtype)
 
     def names(self, nonterminals: Sequence[str], texts: Mapping[int, str]) -> dict[str, list[str]]:
         """Names of symbols, by the sizes of the recursion; of the rows of a list, its rules.
@@ -218,12 +180,12 @@ class Batch:
 
     def best(self, weights: Tensor, k: int, width: int) -> tuple[Tensor, Numbers]:
         """The k best derivations: scores (k, B), and rows of events (k, B, width)."""
-        scores, rows = self.program.best(self.inputs(weights), k, self._trace, self._width)
+        scores, rows = self.program.best(self.inputs(weights), k, self.events.strides, self._width)
         return scores, self._events(rows, width)
 
     def draws(self, weights: Tensor, number: int, seed: int, width: int) -> tuple[Tensor, Numbers]:
         """Log Z (B,), and rows of events (number, B, width)."""
-        log_z, rows = self.program.drawn(self.inputs(weights), number, seed, self._trace, self._width)
+        log_z, rows = self.program.drawn(self.inputs(weights), number, seed, self.events.strides, self._width)
         return log_z, self._events(rows, width)
 
     def marginals(self, weights: Tensor, num_symbols: int) -> Tensor:
@@ -259,14 +221,14 @@ class Batch:
         if "bonus.X" in tables:  # what is forbidden
             X = torch.where(inputs.weights["bonus.X"] > -torch.inf, X, -torch.inf)
         inputs = self._with_bonus(replace(inputs, weights=tables), X)
-        return self._events(spans(self.form).best(inputs, 1, self._trace, self._width)[1][0], width)
+        return self._events(spans(self.form).best(inputs, 1, self.events.strides, self._width)[1][0], width)
 
     def best_rules(self, weights: Tensor, width: int) -> Numbers:
         """The derivations with the most expected right rules in their places, as rows (B, width)."""
         worth = {kind: (events >= 0).astype(float)[None] for kind, events in self.kinds.events.items()}
-        worth |= {name: (events >= 0).astype(float) for name, events in self.located.items()}
+        worth |= {name: (events >= 0).astype(float) for name, events in self.events.located.items()}
         inputs = self.inputs(weights).arrays()
-        rows = self.program.program.most_expected(inputs, worth, self._trace, self._width)[1]
+        rows = self.program.program.most_expected(inputs, worth, self.events.strides, self._width)[1]
         return self._events(torch.from_numpy(rows), width)
 
     def _with_bonus(self, inputs: TensorInputs, bonus: Tensor) -> TensorInputs:
@@ -306,37 +268,9 @@ class Batch:
         """The greatest number of elements of tables in a derivation."""
         return longest(self.rules, self.matches.max_length, with_silent=True)
 
-    @cached_property
-    def _trace(self) -> Trace:
-        """A number for each element of the tables: rules first, then matches."""
-        trace, first = {}, 0
-        for name, (_, *shape) in self._shapes(1).items():
-            trace[name] = first, *np.empty(shape, np.int8).strides
-            first += math.prod(shape)
-        return trace
-
-    def _shapes(self, num_grammars: int) -> dict[str, tuple[int, ...]]:
-        """Of the tables, if there are so many rows of weights."""
-        rules = {name: (num_grammars, *events.shape) for name, events in self.kinds.events.items()}
-        return {**rules, **{name: places.shape for name, places in self.places.items()}}
-
-    @cached_property
-    def _event_of(self) -> tuple[Numbers, Numbers]:
-        """The event of each element of the tables of rules, (E,), and of those by position, (B, E')."""
-        rules = [events.reshape(-1) for events in self.kinds.events.values()]
-        matches = [events.reshape(len(self.matches), -1) for events in self.located.values()]
-        return np.concatenate([*rules, [NEVER]]), np.concatenate(matches, 1)
-
     def _events(self, elements: Tensor, width: int) -> Numbers:
         """Rows of numbers of elements (..., B, L) as rows of events (..., B, width), both padded with -1."""
-        rows, (rules, matches) = elements.cpu().numpy(), self._event_of
-        E, sentence = len(rules) - 1, np.arange(len(self.matches))[:, None]
-        of_rules = rules[np.where((rows >= 0) & (rows < E), rows, E)]
-        events = np.maximum(np.where(rows < E, of_rules, matches[sentence, np.maximum(rows - E, 0)]), -1)
-        events = np.take_along_axis(events, np.argsort(events < 0, axis=-1, kind="stable"), -1)[..., :width]
-        padded = np.full((*events.shape[:-1], width), -1)
-        padded[..., : events.shape[-1]] = events
-        return padded
+        return self.events.of_elements(elements.cpu().numpy(), width)
 
 
 def batches(rules: RuleTable, matches: Matches, *, rows: bool, spans: bool = False) -> list[Batch]:

@@ -23,7 +23,6 @@ from pyrogram.charts.checks import broadcast_shapes, checked_words
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.constraints import LeftmostDerivations
 from pyrogram.distributions.pcfg_derivation import PCFGDerivation
-from pyrogram.event_map import EventMap
 from pyrogram.folding import leaves as leaves_of
 from pyrogram.grammar import Grammar, PackedBlock, Weights, checked_inputs
 from pyrogram.operators import constant
@@ -357,9 +356,8 @@ class CFG(Grammar):
             return None
         has_spans = bool(sentences.factors) and batch.form.has_x
         return Plan(
-            *(Rules(self), sentences, program, batch.sizes, EventMap(self.blocks, batch.kinds.events), batch.lists),
+            *(Rules(self), sentences, program, batch.sizes, replace(batch.events, blocks=self.blocks), batch.lists),
             given={"bonus.X": SentenceTable.of(np.exp(batch.allowed))} if has_spans else {},
-            located=batch.located,
             sums=batch.sums.program,
         )
 

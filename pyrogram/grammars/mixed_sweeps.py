@@ -139,18 +139,15 @@ def mixed_plan(blocks: Mapping[str, Block], one: Plan, num_components: int) -> P
     :param blocks: the shares, shape ``(K,)``, then the blocks of each component.
     :param one: the same of one component, whose weights are not tied.
     """
-    K, located = num_components, {}
-    for name, table in one.located.items():
-        width = len(one.program.recursion.tables[name].sizes)
-        located[name] = one.events.of_components(table, K, table.ndim - width)
+    K, recursion, events = num_components, one.program.recursion, one.events
+    weights = {name: len(recursion.tables[name].sizes) for name in (*events.tables, *events.located)}
     return Plan(
-        MixtureStructure(one.structure, K, num_events(one.events.blocks)),
+        MixtureStructure(one.structure, K, num_events(events.blocks)),
         one.sentences,
-        Program(with_components(one.program.recursion, {*one.events.tables, *located})),
+        Program(with_components(recursion, weights)),
         {**one.sizes, COMPONENTS: K},
-        one.events.mixed(blocks, SHARE, K),
+        events.mixed(blocks, SHARE, weights),
         one.lists,
         one.given,
-        located=located,
         nats=None if one.nats is None else np.append(np.zeros(K), np.tile(one.nats, K)),  # of shares there are none
     )

@@ -247,11 +247,11 @@ class RecursiveGrammar(Grammar):
     def _by_block(self, counts: Mapping[str, Tensor]) -> Weights:
         """Counts by block, from those by weight of the recursion, ``(B, *shape)``."""
         tables = {name: counts[name] for name in self.events.tables}
-        return tables if self.events.is_same else self.events.summed(tables)
+        return tables if self.events.is_same else self.events.summed(tables, max(map(len, tables.values())))
 
     def _rows(self, rows: Tensor) -> Tensor:
         """Rows of events, from those of elements of the recursion's weights."""
-        return rows if self.events.is_same else torch.from_numpy(self.events.of_elements(rows.cpu().numpy()))
+        return torch.from_numpy(self.events.of_elements(rows.cpu().numpy(), rows.shape[-1])).to(rows.device)
 
     def expected_counts(
         self,

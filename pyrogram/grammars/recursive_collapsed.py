@@ -45,7 +45,6 @@ class Plan:
     :param events: which events of the grammar the elements of the program's tables are.
     :param lists: columns of lists of rules.
     :param given: factors of parts of derivations, see :class:`.Corpus`.
-    :param located: the events that weights by position are, see :class:`.Corpus`.
     :param entries: where weights are tied, which entry of all each event is.
     :param nats: logs of factors of events that are not counted; None: there are none.
     :param sums: a program with the same sums, by which no derivations are drawn; None: the same.
@@ -58,7 +57,6 @@ class Plan:
     events: EventMap
     lists: Mapping[str, Any] = field(default_factory=dict)
     given: Mapping[str, SentenceTable] = field(default_factory=dict)
-    located: Mapping[str, Any] = field(default_factory=dict)
     entries: Numbers | None = None
     nats: Any = None
     sums: Program | None = None
@@ -161,11 +159,11 @@ class RecursiveUpdates(CollapsedUpdates):
         self.plan = plan
         self._structure: Structure = plan.structure
         self._entries, multinomials = numbers_of_entries(self.blocks, plan.entries)
-        is_plain = plan.entries is None and plan.nats is None and not plan.located
+        is_plain = plan.entries is None and plan.nats is None and not plan.events.located
         corpus = Corpus(
             *(self.words.numpy(), plan.events.lookups, self._entries, multinomials, plan.sizes, plan.lists),
             given=plan.given,
-            located=plan.located,
+            located=plan.events.located,
             nats=plan.nats,
             positions=self._structure.positions(self.words.shape[1]),
             is_direct=is_plain and plan.events.is_one_to_one,
