@@ -513,7 +513,8 @@ def check_batches(order: Tensor, batch_size: int, num_sentences: int) -> None:
     :raises TypeError: if ``batch_size`` is no integer.
     :raises ValueError: if ``order`` is no permutation of the sentences, or ``batch_size`` is below 1.
     """
-    check_size("batch_size", batch_size)
+    if type(batch_size) is not int or batch_size < 1:  # mostly it is one
+        check_size("batch_size", batch_size)
     check_sentences("order", order, num_sentences)
     if len(order) != num_sentences or bool((torch.bincount(order, minlength=num_sentences) != 1).any()):
         raise ValueError(

@@ -156,7 +156,7 @@ class RecursiveUpdates(CollapsedUpdates):
 
     def __init__(self, grammar: Grammar, plan: Plan) -> None:
         super().__init__(grammar, plan.sentences)
-        self.plan = plan
+        self.plan, self._num_events = plan, num_events(plan.events.blocks)
         self._structure: Structure = plan.structure
         self._entries, multinomials = numbers_of_entries(self.blocks, plan.entries)
         is_plain = plan.entries is None and plan.nats is None and not plan.events.located
@@ -182,6 +182,7 @@ class RecursiveUpdates(CollapsedUpdates):
             first = end
         self._num_numbers = first + 2
         self._spare: Tensor | None = None  # in the place of sentence counts
+        self._left: tuple[Tensor, Any] | None = None  # derivations after the last sweep, and their rows of events
         is_whole = self.sentences.is_whole
         self._known = is_whole.nonzero()[:, 0] if self.knows_derivations else self.words.new_zeros(0)
 
@@ -364,7 +365,9 @@ class RecursiveUpdates(CollapsedUpdates):
         generator: torch.Generator | None,
         temperature: float,
     ) -> Tensor:
-        self._check_trees(trees)
+        if self._left is None or not torch.equal(self._left[0], trees):
+            self._check_trees(trees)
+            self._left = None
         order = self._moving(order)
         accepted = torch.ones(len(self.words), dtype=torch.bool)
         if not self._is_compiled(corpus):
@@ -373,14 +376,15 @@ class RecursiveUpdates(CollapsedUpdates):
             return accepted
         seed = int(torch.randint(2**62, (), generator=generator))
         contiguous, (counts, alpha) = trees.contiguous(), self._shared(corpus)
-        rows = self._rows(self.words, contiguous)
-        arrays = counts, alpha, rows, order.numpy()
+        rows = self._rows(self.words, contiguous) if self._left is None else self._left[1]
+        self._left, arrays = None, (counts, alpha, rows, order.numpy())
         moved, positions = self._engine.hastings(*arrays, batch_size, seed, temperature)
-        events = np.where(rows < num_events(self.plan.events.blocks), rows, -1)
+        events = np.where(rows < self._num_events, rows, -1)
         self._structure.replace(contiguous, events, positions, moved)
         accepted[order] = torch.from_numpy(moved)[order]
         if contiguous is not trees:
             trees.copy_(contiguous)
+        self._left = contiguous.clone(), rows
         self._write(counts, corpus)
         if corpus.weights:
             new = self.counts(trees)

@@ -353,3 +353,28 @@ def test_the_seed_decides():
         results.append(trees)
     torch.set_num_threads(threads)
     assert torch.equal(results[0], results[1]) and not torch.equal(results[0], results[2])
+
+
+@pytest.mark.parametrize("way", ["the same", "in place", "others"])
+@pytest.mark.parametrize("name", ["DMV", "HMM", "English"])
+def test_derivations_that_somebody_changed_between_two_sweeps(name, way):
+    """A sweep begins with the derivations that it is given, whatever it remembers of those that it left."""
+    case = Case(name)
+    logs, words = uniform_logs(case.grammar), case.words(12, 7)
+    used, order = case.grammar.collapsed_updates(words), torch.arange(len(words))
+    start, other = (used.draw(logs, torch.Generator().manual_seed(x)) for x in (1, 2))
+    alpha = {n: torch.full(b.shape, 0.5) for n, b in case.grammar.blocks.items()}
+
+    def sweep(sweeps, trees):
+        field = CorpusCounts(sweeps.counts(trees), alpha)
+        accepted = sweeps.hastings(field, trees, order, 4, generator=torch.Generator().manual_seed(3))
+        agree(field.counts, sweeps.counts(trees))
+        return trees, accepted
+
+    left, _ = sweep(used, start)
+    if way == "in place":
+        left.copy_(other)
+    begin = other if way == "others" else left
+    again = begin.clone()
+    results = [sweep(used, begin), sweep(case.grammar.collapsed_updates(words), again)]
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
