@@ -17,7 +17,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -40,21 +40,6 @@ __all__ = [
 ]
 
 Numbers = Any  # a numpy array of integers
-
-
-class Elements(NamedTuple):
-    """All elements of the tables of a map, one table after the other, on a device.
-
-    :param events: of each element: e, or R b + e of a sentence b that has weights of its own; then come NEVER and ONE.
-    :param others: the log weights of these two.
-    :param shapes: of the tables.
-    :param sizes: the numbers of their elements.
-    """
-
-    events: Tensor
-    others: Tensor
-    shapes: Mapping[str, tuple[int, ...]]
-    sizes: list[int]
 
 
 @dataclass(frozen=True)
@@ -102,33 +87,55 @@ class EventMap:
 
     # ------------------------------------------------------------------ values of elements
 
+    def _places(self, device: torch.device) -> dict[str, tuple[str, slice | Tensor]]:
+        """Of each table the block of its events, and where they are in it.
+
+        Columns of the block, as a slice of its last axis; or indices into all of it and two more numbers, for NEVER and
+        for ONE, shape ``(1, E)``, of tables by position ``(B, E)``.
+        """
+        if device not in self._moved:
+            places: dict[str, tuple[str, slice | Tensor]] = {}
+            for name, events in {**self.tables, **self.located}.items():
+                greatest = max(0, int(events.max(initial=0)))
+                block, first = [x for x in first_events(self.blocks).items() if x[1] <= greatest][-1]
+                shape, inside = tuple(self.blocks[block].shape), np.asarray(events, np.int64) - first
+                start, stop = int(inside.flat[0]), int(inside.flat[0]) + (events.shape[-1] if events.ndim else 1)
+                columns = np.arange(math.prod(shape)).reshape(shape)[..., slice(start, stop)]
+                if start >= 0 and columns.shape == events.shape and bool((columns == inside).all()):
+                    places[name] = block, slice(start, stop)
+                    continue
+                index = np.where(events < 0, events + math.prod(shape) + 2, inside)
+                with torch.inference_mode(False):  # kept for calls that differentiate
+                    rows = index.reshape(len(events) if name in self.located else 1, -1)
+                    places[name] = block, torch.from_numpy(rows).to(device)
+            self._moved[device] = places
+        return self._moved[device]
+
     @cached_property
-    def _columns(self) -> dict[str, tuple[str, slice]] | None:
-        """Of each table the columns of a block that it is; None, if one is something else."""
-        columns, firsts = {}, first_events(self.blocks)
-        for name, table in self.tables.items():
-            first = int(table.flat[0])
-            block = [n for n, start in firsts.items() if start <= max(first, 0)][-1]
-            shape, start = tuple(self.blocks[block].shape), first - firsts[block]
-            place = slice(start, start + (table.shape[-1] if table.ndim else 1))
-            found = (firsts[block] + np.arange(math.prod(shape)).reshape(shape))[..., place]
-            if first < 0 or found.shape != table.shape or (found != table).any():
-                return None
-            columns[name] = block, place
-        return None if self.located or self.few else columns
+    def _moved(self) -> dict[torch.device, dict[str, tuple[str, slice | Tensor]]]:
+        return {}
 
     def gathered(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Log weights of elements by table, ``(b, *table.shape)``, of located ones ``(B, ...)``; differentiable.
+        """Log weights of elements by table, ``(b, *table.shape)``, of those by position ``(B, ...)``; differentiable.
+
+        The events of a table are those of one block.
 
         :param values: of events by block, ``(b, *block.shape)``; b is 1, or B.
         """
-        if self._columns is not None:
-            return {name: values[block][..., place] for name, (block, place) in self._columns.items()}
-        flat = joined(values, self.blocks)
-        events, others, shapes, sizes = self._on(flat.device, len(flat))
-        of_all = torch.cat([flat.double().flatten(), others])  # double, for gradients are large sums
-        parts = of_all.gather(0, events).to(flat.dtype).split(sizes)
-        return {name: table.view(shapes[name]) for name, table in zip(shapes, parts, strict=True)}
+        tables, flat = {}, dict[str, Tensor]()
+        for name, (block, place) in self._places(next(iter(values.values())).device).items():
+            w = values[block]
+            if isinstance(place, slice):
+                tables[name] = w[..., place]
+                continue
+            if block not in flat:  # double, for gradients are large sums
+                others = torch.tensor([[-torch.inf, 0.0]], dtype=torch.float64, device=w.device).expand(len(w), 2)
+                flat[block] = torch.cat([w.double().reshape(len(w), -1), others], 1)
+            one, of_all = len(w) == 1, flat[block]
+            row = of_all[0].gather(0, place.flatten()) if one else of_all.gather(1, place.expand(len(w), -1))
+            shape = self.tables[name].shape if name in self.tables else self.located[name].shape[1:]
+            tables[name] = row.to(w.dtype).view(-1, *shape)
+        return tables
 
     def summed(self, counts: Mapping[str, Tensor], rows: int) -> dict[str, Tensor]:
         """The inverse, for counts: ``(b, *block.shape)`` by block; of events that are in no table, 0.
@@ -136,40 +143,27 @@ class EventMap:
         :param counts: of elements by table.
         :param rows: b.
         """
-        if self._columns is None:
-            (first, *_), R = counts.values(), num_events(self.blocks)
-            elements = self._on(first.device, rows)
-            total = torch.zeros(rows * R + 2, dtype=torch.float64, device=first.device)
-            listed = torch.cat([counts[name].flatten() for name in elements.shapes])
-            total.scatter_add_(0, elements.events, listed.double())
-            return by_block(total[:-2].view(rows, R).to(first.dtype), self.blocks)
-        sums: dict[str, Tensor] = {}
-        for name, (block, place) in self._columns.items():
+        sums, flat = dict[str, Tensor](), dict[str, Tensor]()
+        for name, (block, place) in self._places(next(iter(counts.values())).device).items():
             table, shape = counts[name], self.blocks[block].shape
-            if table.shape[1:] == shape:
-                sums[block] = table
+            if isinstance(place, slice):
+                if table.shape[1:] == shape:
+                    sums[block] = table
+                else:
+                    sums.setdefault(block, table.new_zeros(len(table), *shape))[..., place] += table
+                continue
+            if block not in flat:
+                b = rows if name in self.located else len(table)
+                flat[block] = table.new_zeros(b, shape.numel() + 2, dtype=torch.float64)
+            total = flat[block]
+            if len(total) == 1:
+                total[0].scatter_add_(0, place.flatten(), table.double().flatten())
             else:
-                sums.setdefault(block, table.new_zeros(len(table), *shape))[..., place] += table
+                total.scatter_add_(1, place.expand(len(total), -1), table.double().reshape(len(table), -1))
+        for block, total in flat.items():
+            listed = total[:, :-2].to(next(iter(counts.values())).dtype).reshape(len(total), *self.blocks[block].shape)
+            sums[block] = sums[block] + listed if block in sums else listed
         return {name: sums[name] for name in self.blocks}
-
-    def _on(self, device: torch.device, rows: int) -> Elements:
-        """The elements, for one row of weights of all sentences or one of each; they are copied there once."""
-        if (device, rows) not in self._moved:
-            R, numbers = num_events(self.blocks), []
-            for events in (*(table[None] for table in self.tables.values()), *self.located.values()):
-                first = R * np.arange(rows).reshape(-1, *[1] * (events.ndim - 1))
-                numbers.append(np.where(events < 0, events + R * rows + 2, first + events).reshape(-1))
-            shapes = {name: (rows, *table.shape) for name, table in self.tables.items()}
-            shapes |= {name: table.shape for name, table in self.located.items()}
-            with torch.inference_mode(False):  # kept for calls that differentiate
-                others = torch.tensor([-torch.inf, 0.0], dtype=torch.float64, device=device)
-                index = torch.from_numpy(np.concatenate(numbers)).to(device)
-            self._moved[device, rows] = Elements(index, others, shapes, [*map(math.prod, shapes.values())])
-        return self._moved[device, rows]
-
-    @cached_property
-    def _moved(self) -> dict[tuple[torch.device, int], Elements]:
-        return {}
 
     # ------------------------------------------------------------------ numbers of elements
 
@@ -270,7 +264,10 @@ def num_events(blocks: Mapping[str, Block]) -> int:
 
 def joined(values: Mapping[str, Tensor], blocks: Mapping[str, Block]) -> Tensor:
     """Values of events by number, ``(*batch, events)``, of values by block, ``(*batch, *block.shape)``."""
-    flat = [values[name].flatten(values[name].dim() - len(block.shape)) for name, block in blocks.items()]
+    flat = []
+    for name, block in blocks.items():
+        table = values[name]
+        flat.append(table.reshape(*table.shape[: table.dim() - len(block.shape)], block.shape.numel()))
     if len(flat) == 1:
         return flat[0]
     batch = torch.broadcast_tensors(*(table[..., 0] for table in flat))[0].shape

@@ -80,16 +80,18 @@ LOCATED = np.array([[ONE, 7], [3, NEVER]])  # of two sentences, each with two el
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_values_of_elements(rows: int, dtype: torch.dtype) -> None:
     """One set of weights, or one for each of two sentences; the gradient are the counts, summed by event."""
-    events = EventMap(BLOCKS, {"t": np.array([0, 3, 3, NEVER])}, located={"l": LOCATED})
+    tables = {"a": np.arange(2), "t": np.array([2, 3, 3, NEVER]), "u": np.array([[6], [ONE]])}
+    events = EventMap(BLOCKS, tables, located={"l": LOCATED})
     generator = torch.Generator().manual_seed(0)
     a, b = (torch.randn(rows, *x.shape, generator=generator, dtype=dtype).requires_grad_() for x in (A, B))
-    tables = events.gathered({"a": a, "b": b})
-    first, last = 0, rows - 1
-    none = -torch.inf
-    assert tables["t"].tolist() == [[a[r, 0], b[r, 0, 1], b[r, 0, 1], none] for r in range(rows)]
-    assert tables["l"].tolist() == [[0.0, b[first, 1, 2]], [b[last, 0, 1], none]]
-    counts = {"t": torch.randn(rows, 4, dtype=dtype), "l": torch.randn(2, 2, dtype=dtype)}
-    total = sum((torch.where(tables[n] > none, tables[n], 0.0) * counts[n]).sum() for n in tables)
+    values = events.gathered({"a": a, "b": b})
+    first, last, none = 0, rows - 1, -torch.inf
+    assert [*values] == ["a", "t", "u", "l"] and torch.equal(values["a"], a)
+    assert values["t"].tolist() == [[b[r, 0, 0], b[r, 0, 1], b[r, 0, 1], none] for r in range(rows)]
+    assert values["u"].tolist() == [[[b[r, 1, 1]], [0.0]] for r in range(rows)]
+    assert values["l"].tolist() == [[0.0, b[first, 1, 2]], [b[last, 0, 1], none]]
+    counts = {n: torch.randn(x.shape, generator=generator, dtype=dtype) for n, x in values.items()}
+    total = sum((torch.where(values[n] > none, values[n], 0.0) * counts[n]).sum() for n in values)
     assert isinstance(total, torch.Tensor)
     sums = events.summed(counts, rows)
     for name, gradient in zip(("a", "b"), torch.autograd.grad(total, [a, b]), strict=True):

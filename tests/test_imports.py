@@ -59,7 +59,7 @@ def test_charts_need_no_pyro(found: Any) -> None:
     """Nor any layer above them."""
     assert "pyrogram.charts.trees" in found["charts"]
     layers = {name.split(".")[1] for name in found["charts"]}
-    assert layers == {"charts", "operators", "printable", "recursion", "sweeps"}
+    assert layers == {"blocks", "charts", "event_map", "operators", "printable", "recursion", "sweeps"}
 
 
 def test_the_compiler_of_torch_is_not_imported(found: Any) -> None:

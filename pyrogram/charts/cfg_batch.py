@@ -228,6 +228,7 @@ class Batch:
         worth = {kind: (events >= 0).astype(float)[None] for kind, events in self.kinds.events.items()}
         worth |= {name: (events >= 0).astype(float) for name, events in self.events.located.items()}
         inputs = self.inputs(weights).arrays()
+        worth |= {name: np.zeros(table.shape) for name, table in inputs.weights.items() if name not in worth}
         rows = self.program.program.most_expected(inputs, worth, self.events.strides, self._width)[1]
         return self._events(torch.from_numpy(rows), width)
 

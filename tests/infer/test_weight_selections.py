@@ -491,6 +491,8 @@ def by_a_switch() -> Weights:
         (averaged, "not a selection"),
         (lambda: all_with(stop=0.9 * drawn() + 0.05), "computed from 'stop', not a selection"),
         (lambda: all_with(root=1 - drawn("root")), "not a selection"),
+        (lambda: all_with(root=(1 - drawn("root")[-1:]).expand(V)), "computed from 'root', not a selection"),
+        (lambda: all_with(root=(drawn("root")[-1:] * 2).expand(V)), "computed from 'root', not a selection"),
         (lambda: all_with(root=drawn("root").cumsum(0)), "not a selection"),
         (lambda: all_with(root=drawn("root").sort().values), "differs from draw to draw"),
         (lambda: all_with(root=drawn("root").detach()), "differs from draw to draw"),
@@ -524,6 +526,21 @@ def sorted_pairs(first: str) -> Callable[[], Weights]:
     return weights
 
 
+def by_rank(rank: Callable[[Tensor], Tensor]) -> Callable[[], Weights]:
+    """Rows in an order that is the same where all numbers are in the reverse order."""
+
+    def weights() -> Weights:
+        stop = drawn("stop")
+        return all_with(stop=stop[rank(stop[:, 0, 0]).argsort()])
+
+    return weights
+
+
+def median() -> Weights:
+    p = pyro.sample("p", dist.Beta(torch.ones(V), 1.0).to_event(1)).median()
+    return all_with(stop=torch.stack([p, 1 - p]).expand(V, 2, 2, 2))
+
+
 def partly_detached() -> Weights:
     stop = drawn("stop")
     return all_with(stop=torch.cat([stop[:, :1].detach(), stop[:, 1:]], 1))
@@ -538,6 +555,9 @@ def partly_random() -> Weights:
     [
         *((with_a_floor(floor), True) for floor in (0.1, 0.01, 1e-4)),
         *((sorted_pairs(first), True) for first in ("stop", "root", "attach")),
+        *((by_rank(rank), True) for rank in (lambda x: x.amax(-1), lambda x: (x * x.log()).sum(-1))),
+        (lambda: all_with(attach=drawn("attach").median(-1, keepdim=True).values.expand(V, 2, V)), True),
+        (median, True),
         (partly_detached, False),
         (partly_random, False),
     ],

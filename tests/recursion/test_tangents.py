@@ -227,3 +227,21 @@ def test_a_direction_of_zeros_in_single_precision() -> None:
     (marginals,) = torch.autograd.grad(log_z, table, create_graph=True)
     (found,) = torch.autograd.grad((marginals * 0.0).sum(), table)
     assert (found == 0).all()
+
+
+@pytest.mark.parametrize("size", [5e-324, 1e-300, 1.0, 1e300, 1.5e308])
+def test_directions_of_any_size(size: float) -> None:
+    """The derivative of a covariance with one arc is as large as the direction is."""
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(2, 4, 4, 1, dtype=torch.float64, generator=generator).requires_grad_()
+    (gradient,) = torch.autograd.grad(trees(scores).log_partition.sum(), scores, create_graph=True)
+    found = {}
+    for amount in (1.0, size):
+        direction = torch.zeros_like(scores)
+        direction[:, 1, 2] = amount
+        (found[amount],) = torch.autograd.grad(gradient, scores, direction, retain_graph=True)
+    assert found[1.0].abs().max() > 0.01
+    if size > 1e-300:
+        torch.testing.assert_close(found[size] / size, found[1.0], rtol=1e-12, atol=1e-15)
+    else:
+        assert (found[size].abs() <= 2 * size).all()

@@ -4,9 +4,9 @@
 
 A block of weights is a *selection* if each of its elements is an entry of a multinomial, one minus a probability, or a
 constant: ``rows[family]``, ``stop.expand(...)``, ``stack([p, 1 - p], -1)``, ``clone()``, ``log_weights=w.log()``. The
-entries of all multinomials are numbered, and the model is run at two random points. The derivative of a selection in
-the direction of the numbers *is* the number of the entry that was selected. Whatever else the code may do to weights (a
-softmax, a product, a sort) has derivatives that are no numbers of entries of equal value, or other ones at the other
+entries of all multinomials are numbered, and the model is run at a random point. The derivative of a selection in the
+direction of the numbers *is* the number of the entry that was selected. Whatever else the code may do to weights (a
+softmax, a product, a sort) has derivatives that are no numbers of entries of equal value, or other ones at another
 point.
 """
 
@@ -106,31 +106,33 @@ def selections(model: Callable[[], Any]) -> dict[str, Origins]:
 
     Disturbs no random number generator.
     """
-    # At a point, and at the same one in the reverse order and near the boundary; the model draws anew.
-    first, second = _at_a_point(model, 0, 1), _at_a_point(model, 1, -12)
+    first, *others = (_at_a_point(model, *point) for point in _POINTS)
     return {
-        site: {block: _same(origin, second.get(site, {}).get(block)) for block, origin in blocks.items()}
+        site: {block: _same(origin, [o.get(site, {}).get(block) for o in others]) for block, origin in blocks.items()}
         for site, blocks in first.items()
     }
 
 
-def _same(origin: Selection | Computed, other: Selection | Computed | None) -> Selection | Computed:
-    """What a block is, if it is the same at both points."""
-    if isinstance(origin, Computed) or origin.same_as(other):
+# Seeds, and powers of random numbers: a plain point; the same, in the reverse order and near the boundary, where sorts
+# and floors do something else; another one, for a median is the same in the reverse order.
+_POINTS = (0, 1), (0, -12), (1, 6)
+
+
+def _same(origin: Selection | Computed, others: list[Selection | Computed | None]) -> Selection | Computed:
+    """What a block is, if it is the same at all points."""
+    if isinstance(origin, Computed) or all(origin.same_as(other) for other in others):
         return origin
-    sources = frozenset(origin.sources).union(() if other is None else other.sources)
-    is_followed = bool(sources)
-    if isinstance(other, Selection):
-        both = (origin.source < 0) & (other.source < 0)
-        is_followed &= torch.equal(origin.constants[both], other.constants[both])
-    return Computed(_DIFFERS, sources, is_followed)
+    sources = frozenset(origin.sources).union(*(other.sources for other in others if other is not None))
+    constant = origin.source < 0
+    for other in others:
+        if isinstance(other, Selection):
+            both = constant & (other.source < 0)
+            if not torch.equal(origin.constants[both], other.constants[both]):
+                return Computed(_DIFFERS, sources, is_followed=False)
+    return Computed(_DIFFERS, sources, is_followed=bool(sources))
 
 
 def _at_a_point(model: Callable[[], Any], seed: int, power: int) -> dict[str, Origins]:
-    """
-    :param seed: of what the model's code draws.
-    :param power: of the random numbers that multinomials are made of.
-    """
     with random_state_kept(seed), torch.enable_grad():
         with _NumberingMessenger(power) as numbered:
             trace = poutine.trace(model).get_trace()
@@ -177,7 +179,7 @@ class _NumberingMessenger(Messenger):
 
     def __init__(self, power: int) -> None:
         super().__init__()
-        self.power, self._generator = power, torch.Generator().manual_seed(0)
+        self.power = power
         self._sources: dict[str, _Numbered] = {}
         self._given: dict[str, Tensor] = {}  # to the model, by parameter
         self._others: dict[int, tuple[Tensor, str]] = {}  # by the id of a leaf: the leaf, and what it is
@@ -223,8 +225,7 @@ class _NumberingMessenger(Messenger):
         """A random point in the shape of a site's value, as a leaf of autograd's graph."""
         shape = (*like.shape, 2) if is_pair else like.shape
         size = block.shape.numel()
-        point = torch.rand(shape, generator=self._generator, dtype=like.dtype).to(like.device)
-        point = block.normalize((point + 0.1) ** self.power)
+        point = block.normalize((torch.rand(shape, dtype=like.dtype, device=like.device) + 0.1) ** self.power)
         numbers = torch.arange(self._next, self._next + size, dtype=like.dtype, device=like.device)
         if self._next + size > 2 / torch.finfo(like.dtype).eps:
             raise ModelError(
@@ -292,11 +293,10 @@ class _NumberingMessenger(Messenger):
         :param value: shape ``(B, E)``.
         """
         names: list[str] = []
-        place = number.abs() + (number < 0).long()
         source, entry, expected = torch.full_like(number, -1), torch.zeros_like(number), value
         for site in self._sources.values():
-            size = site.value.shape[-1]
-            mask = (place >= site.first) & (place < site.first + size)
+            size, place = site.value.shape[-1], number.abs() - site.first
+            mask = (number != 0) & (place >= 0) & (place < size)
             if not bool(mask.any()):
                 continue
             if not site.is_pair and bool((mask & (number < 0)).any()):
@@ -305,9 +305,11 @@ class _NumberingMessenger(Messenger):
             if len(entries) not in (1, len(value)):
                 return f"made of {site.name!r}, of which there is one for each element of another plate"
             source.masked_fill_(mask, len(names))
-            entry = torch.where(mask, place - site.first, entry)
+            entry = torch.where(mask, place + (number < 0).long(), entry)
             expected = torch.where(mask, entries[:, entry.clamp(max=size - 1)].to(expected), expected)
             names.append(site.name)
+        if bool(((number != 0) & (source < 0)).any()):
+            return f"computed from {made_of}, not a selection of its entries"
         slack = _SLACK * torch.finfo(value.dtype).eps
         if not torch.allclose(value, expected, rtol=slack, atol=slack if bool((number < 0).any()) else 0.0):
             return f"computed from {made_of}, not a selection of its entries"

@@ -103,7 +103,7 @@ class Program:
             directions = {n: np.where(np.isfinite(x), x, np.nan) for n, x in directions.items()}
             sizes = [float(np.nanmax(np.abs(x), initial=0.0)) for x in directions.values()]
         size = max(map(abs, sizes), default=0.0)
-        unit = 2.0 ** np.ceil(np.log2(size)) if size > 0 else 1.0  # a derivative is linear in its direction
+        unit = 2.0 ** min(np.ceil(np.log2(size)), 1023) if size > 0 else 1.0  # a derivative is linear in its direction
         u = {name: np.divide(x, unit, dtype=np.float64) for name, x in directions.items()}
         back = np.multiply(unit, np.ones(len(inputs.lengths)) if scale is None else scale)
         tangent, by_table = self.log_counts(inputs.in_doubles(), scale=back, directions=u)
