@@ -6,33 +6,112 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.distributions.kl import register_kl
 
 from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size
 from pyrogram.event_map import by_block, joined
-from pyrogram.grammar import Weights
+from pyrogram.grammar import Weights, check_blocks, checked_inputs
+from pyrogram.operators import captured, object_of
 
-from .charted import ChartDistribution, traceable
+from .charted import ChartDistribution, Recipe, conditional, differ, expected_score, traceable
+from .constraints import Scores
+from .sentence import safe_log
 
 MOST_ENUMERATED = 10_000
 
 
 class RowDerivation(ChartDistribution):
-    """p(y | x, w); a value is a row of events, shape ``(L,)``, padded with -1 on the right."""
+    """p(y | x, w); a value is a row of events, shape ``(L,)``, padded with -1 on the right.
+
+    ``log_prob`` is conditional on the words, log p(y | x, w), in nats, never above 0; the joint is
+    ``log_prob + log_partition``. Weights need not be normalised.
+
+    :param grammar: the grammar.
+    :param weights: non-negative, by block, shape ``(*batch, *block.shape)``; a batch is one grammar per sentence.
+    :param words: shape ``(*batch, n)``, padded with -1.
+    :param log_weights: their logarithms, in place of ``weights``.
+    :param evidence: by name, as log Z of the grammar takes it.
+    :raises ValueError: if shapes do not fit or, with validation, if a weight is negative, NaN or infinite.
+    """
 
     arg_constraints: dict[str, Any] = {}
     has_enumerate_support = True
     grammar: Any
-    words: Tensor
-    _own_batch: torch.Size
+    support: Any
+
+    def __init__(
+        self,
+        grammar: Any,
+        weights: Mapping[str, Tensor] | None,
+        words: Tensor,
+        *,
+        log_weights: Mapping[str, Tensor] | None = None,
+        evidence: Mapping[str, Tensor] | None = None,
+        validate_args: bool | None = None,
+    ):
+        if (weights is None) == (log_weights is None):
+            raise ValueError("give either weights or log_weights")
+        tables = weights if weights is not None else log_weights or {}
+        check_blocks(grammar, tables, "log_weights" if weights is None else "weights")
+        words = checked_inputs(grammar, tables, words)
+        self.grammar, self.words, self.evidence = grammar, words, dict(evidence or {})
+        blocks = {name: tables[name] for name in grammar.blocks}
+        self.weights = None if weights is None else blocks
+        self._log_weights = blocks if weights is None else None
+        batches = [blocks[name].shape[: blocks[name].dim() - len(b.shape)] for name, b in grammar.blocks.items()]
+        batches += [t.shape[: t.dim() - self._num_axes(name)] for name, t in self.evidence.items()]
+        self._own_batch = broadcast_shapes(words.shape[:-1], *batches)
+        self._cache: dict[str, Any] = {}
+        length = self._length(words.shape[-1])
+        super().__init__(self._own_batch, torch.Size([length]), validate_args=validate_args)
+        if self._validate_args and not captured():
+            for name, w in blocks.items():
+                fits = (w >= 0) & (w < torch.inf) if weights is not None else Scores().check(w.detach())
+                if not bool(fits.all()):
+                    raise ValueError(f"weights must be non-negative and finite, but some of block {name!r} are not")
 
     @property
+    def log_weights(self) -> Weights:
+        """Log weights by block, shape ``(*batch, *block.shape)``; the gradient of a weight of zero is zero."""
+        if self._log_weights is not None:
+            return self._log_weights
+        assert self.weights is not None
+        return {name: safe_log(w) for name, w in self.weights.items()}
+
+    # ------------------------------------------------------------------ what a kind of derivations must say
+
+    def _length(self, n: int) -> int:
+        """The width L of derivations of n words."""
+        return int(self.grammar.longest(n))
+
+    def _num_axes(self, name: str) -> int:
+        """How many axes the evidence of a name has, besides the batch's."""
+        raise NotImplementedError
+
+    def _log_factors(self, value: Tensor) -> Tensor:
+        """The sum of the logs of the factors that derivations have by evidence; of what is none, any."""
+        raise NotImplementedError
+
+    def _expected_log_factors(self) -> Tensor:
+        """Its expectation, where it is no minus infinity."""
+        return torch.zeros((), device=self.words.device)
+
     @abstractmethod
-    def log_weights(self) -> Any:
-        """Log weights by block, or of the only one."""
+    def _is_alike(self, other: Any) -> bool:
+        """Whether another distribution is over derivations of the same grammar."""
+
+    def _divergence(self, other: Any, total: Tensor) -> Tensor:
+        """KL(p || q), from that without factors of evidence, +inf where p allows what q forbids."""
+        return total
+
+    @abstractmethod
+    def _refusal(self, first: int, row: list[int], words: Tensor) -> str:
+        """What is wrong with a value that is no derivation of its words."""
 
     @abstractmethod
     def _draw(self, batch: torch.Size, number: int) -> Tensor:
@@ -53,10 +132,97 @@ class RowDerivation(ChartDistribution):
     @property
     def _logs(self) -> Tensor:
         """Log weights of all events, shape ``(*batch, R)``."""
-        logs = self.log_weights
-        return logs if isinstance(logs, Tensor) else joined(logs, self.grammar.blocks)
+        return joined(self.log_weights, self.grammar.blocks)
+
+    # ------------------------------------------------------------------ sums
+
+    def _inputs(self) -> tuple[Tensor | None, ...]:
+        tables = self.weights if self.weights is not None else self._log_weights or {}
+        return (*tables.values(), self.words, *self.evidence.values())
+
+    def _recipe(self) -> tuple[Recipe, list[Tensor]]:
+        dims = {name: len(block.shape) for name, block in self.grammar.blocks.items()} | {"words": 1}
+        dims |= {f"evidence {name}": self._num_axes(name) for name in self.evidence}
+        tensors = [*(self.log_weights[name] for name in self.grammar.blocks), self.words, *self.evidence.values()]
+        constants = type(self), self.grammar.handle(), tuple(self.evidence), self._validate_args
+        return (_derivation, constants, tuple(dims.items())), tensors
+
+    def _wide_words(self) -> Tensor:
+        """The words of each sentence of the own batch."""
+        return self.words.expand(*self._own_batch, self.words.shape[-1])
+
+    @property
+    def _known(self) -> dict[str, Any]:
+        """Evidence, if there is any, as methods of grammars take it."""
+        return {"evidence": self.evidence} if self.evidence else {}
+
+    def _log_partition(self) -> Tensor:
+        words = self._wide_words() if self.evidence else self.words
+        log_z: Tensor = self.grammar.log_partition(self.log_weights, words, **self._known)
+        return log_z
+
+    def _posterior(self) -> tuple[Tensor, Weights]:
+        """log Z and expected counts ``(*own batch, *shape)``, with a graph where gradients are wanted."""
+        if captured():
+            log_z, by_name = self._traced_gradient()
+            return log_z, {name: by_name[name] for name in self.grammar.blocks}
+
+        def compute() -> tuple[Tensor, Weights]:
+            logs, wide = self.log_weights, Weights()
+            with_graph = torch.is_grad_enabled() and any(w.requires_grad for w in logs.values())
+            for name, block in self.grammar.blocks.items():
+                w = logs[name] if logs[name].requires_grad or not with_graph else logs[name].detach().requires_grad_()
+                wide[name] = w.expand(*self._own_batch, *block.shape)
+            if not with_graph:
+                tables = wide if self.evidence else logs
+                found: tuple[Tensor, Weights] = self.grammar.sentence_counts(tables, self.words, **self._known)
+                return found
+            log_z = self.grammar.log_partition(wide, self.words, **self._known)
+            counts = torch.autograd.grad(log_z.sum(), list(wide.values()), create_graph=True)
+            return log_z, dict(zip(wide, counts, strict=True))
+
+        posterior: tuple[Tensor, Weights] = self._kept("posterior", compute)
+        return posterior
+
+    def _score(self, counts: Mapping[str, Tensor], values: Mapping[str, Tensor]) -> Tensor:
+        """Sum of counts times values of all blocks."""
+        blocks = self.grammar.blocks.items()
+        return torch.stack([expected_score(counts[name], values[name], len(b.shape)) for name, b in blocks]).sum(0)
+
+    def expected_counts(self) -> Weights:
+        """E[f | x, w] of every event, shape ``(*batch_shape, *block.shape)`` by block."""
+        counts = self._posterior()[1]
+        return {n: c.clone().expand(*self.batch_shape, *self.grammar.blocks[n].shape) for n, c in counts.items()}
+
+    def entropy(self) -> Tensor:
+        """Entropy in nats, shape ``batch_shape``; 0 for a sentence without any derivation."""
+        log_z, counts = self._posterior()
+        score = self._score(counts, self.log_weights) + self._expected_log_factors()
+        return torch.where(log_z == -torch.inf, 0.0, log_z - score).expand(self.batch_shape)
 
     # ------------------------------------------------------------------ values
+
+    def _validate_sample(self, value: Tensor) -> None:
+        if captured():
+            return
+        valid = self.support.check(value)
+        if not bool(valid.all()):
+            first = int((~valid).flatten().nonzero()[0])
+            wide = (x.expand(*valid.shape, x.shape[-1]).reshape(-1, x.shape[-1]) for x in (value, self.words))
+            row, words = (x[first] for x in wide)
+            raise ValueError(self._refusal(first, row.long().tolist(), words))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """log p(y | x, w), in nats.
+
+        :param value: shape ``(*sample, *batch, L)``, integers (floats with integral values will do).
+        """
+        if self._validate_args:
+            self._validate_sample(value)
+        score = self._score_of(value)
+        if self.evidence:
+            score = score + self._log_factors(value).to(score)
+        return conditional(score, self.log_partition)
 
     def _score_of(self, value: Tensor) -> Tensor:
         """The log weight of derivations, without factors of evidence."""
@@ -149,3 +315,37 @@ class RowDerivation(ChartDistribution):
         rows = self._padded(self._listed(sentences[:1]))
         rows = rows.reshape(len(rows), *(1,) * len(self.batch_shape), self.event_shape[0])
         return rows.expand(-1, *self.batch_shape, -1) if expand else rows
+
+
+def _derivation(
+    kind: type[RowDerivation], handle: int, evidence: tuple[str, ...], validate: bool
+) -> Callable[..., RowDerivation]:
+    """From log weights by block, words and evidence by name to the distribution, for a grammar of that number."""
+
+    def build(*tensors: Tensor) -> RowDerivation:
+        grammar = object_of(handle)
+        size = len(grammar.blocks)
+        logs, known = tensors[:size], tensors[size + 1 :]
+        return kind(
+            grammar,
+            None,
+            tensors[size],
+            log_weights=dict(zip(grammar.blocks, logs, strict=True)),
+            evidence=dict(zip(evidence, known, strict=True)),
+            validate_args=validate,
+        )
+
+    return build
+
+
+@register_kl(RowDerivation, RowDerivation)
+def _kl(p: RowDerivation, q: RowDerivation) -> Tensor:
+    """KL(p || q) = E_p[score_p - score_q] - log Z_p + log Z_q; +inf where p allows what q forbids."""
+    if type(p) is not type(q) or not p._is_alike(q):
+        raise NotImplementedError("p and q are over derivations of different grammars")
+    if p.words.shape[-1] != q.words.shape[-1] or differ(p.words, q.words):
+        raise NotImplementedError("p and q are over derivations of different sentences, so the divergence is infinite")
+    logs, others = p.log_weights, q.log_weights
+    differences = {name: logs[name] - others[name] for name in logs}
+    total = q.log_partition - p.log_partition + p._score(p._posterior()[1], differences)
+    return torch.where(q.log_partition == -torch.inf, torch.inf, p._divergence(q, total))

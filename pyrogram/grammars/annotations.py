@@ -24,11 +24,10 @@ from pyrogram.grammar import (
     TooLong,
     Weights,
     checked_inputs,
-    logarithms,
 )
 from pyrogram.operators import captured
 from pyrogram.printable import plural
-from pyrogram.sentences import Sentences
+from pyrogram.sentences import Sentences, words_of
 
 from .annotations_collapsed import AnnotationUpdates
 from .annotations_derivation import SubtypeDerivation, linked
@@ -159,6 +158,13 @@ class LatentAnnotations(Grammar):
         log_z, counts = chart.expected_counts(*linked(self, log_weights[BLOCK], words, words.shape[:-1]))
         return log_z, {BLOCK: counts[0]}
 
+    def sentence_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]:
+        """log Z and the expected counts of each tree by itself, shapes ``batch`` and ``(*batch, R)``. No graph."""
+        words, w = checked_inputs(self, log_weights, words), log_weights[BLOCK]
+        batch = broadcast_shapes(w.shape[:-1], words.shape[:-1])
+        log_z, counts = chart.expected_counts(*linked(self, w.expand(*batch, w.shape[-1]), words, batch))
+        return log_z.reshape(batch), {BLOCK: counts.reshape(*batch, -1)}
+
     def collapsed_updates(self, words: Tensor | Sentences) -> CollapsedUpdates:
         sentences = self.sentences(words)
         is_plain = sentences.words.device.type == "cpu" and not self.nats
@@ -172,14 +178,12 @@ class LatentAnnotations(Grammar):
         log_weights: Mapping[str, Tensor] | None = None,
     ) -> SubtypeDerivation:
         """p(subtypes of all nodes | tree, w)."""
-        log_weights = logarithms(weights, log_weights)
-        words = checked_inputs(self, log_weights, words)
-        return SubtypeDerivation(self, log_weights[BLOCK], words)
+        return SubtypeDerivation(self, weights, words_of(words), log_weights=log_weights)
 
     def counts(self, words: Tensor, derivation: Tensor) -> Weights:
         """Annotated rules of given trees and subtypes, shape ``(*batch, R)``, in torch's default dtype."""
         zeros = torch.zeros(self.rules.num_events, dtype=torch.get_default_dtype(), device=words.device)
-        return SubtypeDerivation(self, zeros, words).counts(derivation)
+        return SubtypeDerivation(self, None, words, log_weights={BLOCK: zeros}).counts(derivation)
 
     def sample_trees(
         self,

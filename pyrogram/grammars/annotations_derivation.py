@@ -5,23 +5,20 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.distributions import constraints
-from torch.distributions.kl import register_kl
 
 from pyrogram.charts import annotation as chart
 from pyrogram.charts.annotation_rules import AnnotationRules, Forest
-from pyrogram.charts.checks import broadcast_shapes, checked_words
-from pyrogram.distributions.charted import Recipe, conditional, differ, expected_score, traceable
-from pyrogram.distributions.constraints import Scores
+from pyrogram.charts.checks import broadcast_shapes
+from pyrogram.distributions.charted import traceable
 from pyrogram.distributions.row_derivation import RowDerivation
 from pyrogram.grammar import Weights
-from pyrogram.operators import captured, object_of
+from pyrogram.operators import captured
 
 if TYPE_CHECKING:
     from .annotations import LatentAnnotations
@@ -35,41 +32,29 @@ class SubtypeDerivation(RowDerivation):
     1. a node of symbol A has one of 0 .. K_A - 1; the root has 0;
     2. the padding, after the last node, has -1.
 
-    ``log_prob`` is conditional on the tree, log p(subtypes | tree, w), in nats, never above 0.
+    See :class:`.RowDerivation` for arguments; words are trees as rows of base rules, shape ``(*batch, L)``, padded with
+    -1, and ``log_prob`` is conditional on the tree.
 
     Time O(K^3) a node. Weights that are one grammar for all trees cost no more memory than themselves, except in
     :meth:`expected_counts`, :meth:`counts` and :meth:`entropy`, which hold R numbers a tree: for whole corpora use the
     grammar's own ``expected_counts``.
-
-    :param grammar: the grammar with latent annotations.
-    :param log_weights: shape ``(*batch, R)``.
-    :param words: trees as rows of base rules, shape ``(*batch, L)``, padded with -1.
     """
 
-    def __init__(
-        self, grammar: LatentAnnotations, log_weights: Tensor, words: Tensor, validate_args: bool | None = None
-    ):
-        words = checked_words(words, grammar.num_words)
-        self.grammar, self._log_weights, self.words = grammar, log_weights, words
-        validate = self._validate_args if validate_args is None else validate_args
-        if validate and not Scores().holds(log_weights):
-            raise ValueError("log_weights must be real numbers or -inf, but some are NaN or +inf")
-        self._cache: dict[str, Any] = {}
-        self._own_batch = broadcast_shapes(words.shape[:-1], log_weights.shape[:-1])
-        super().__init__(self._own_batch, words.shape[-1:], validate_args=validate_args)
-
-    @property
-    def log_weights(self) -> Tensor:
-        """Log weights of the events, shape ``(*batch, R)``."""
-        return self._log_weights
+    grammar: LatentAnnotations
 
     @property
     def support(self) -> Subtypes:
         """Subtypes of the nodes of the trees."""
         return Subtypes(self._kinds())
 
-    def _inputs(self) -> tuple[Tensor | None, ...]:
-        return self.log_weights, self.words
+    def _length(self, n: int) -> int:
+        return n
+
+    def _is_alike(self, other: Any) -> bool:
+        return self.event_shape == other.event_shape and bool(self.grammar.identity == other.grammar.identity)
+
+    def _refusal(self, first: int, row: list[int], words: Tensor) -> str:
+        return f"values must be subtypes of the nodes of the trees, and then -1, but value {first}, {row}, is not"
 
     # ------------------------------------------------------------------ the tree
 
@@ -83,7 +68,7 @@ class SubtypeDerivation(RowDerivation):
 
     def _on(self, batch: torch.Size) -> Any:
         """What charts take, for all of a batch."""
-        return linked(self.grammar, self.log_weights, self.words, batch)
+        return linked(self.grammar, self._logs, self.words, batch)
 
     def _in_rows(self, nodes: Tensor, trees: Any, padding: float) -> Tensor:
         """Values of the nodes of B trees, shape ``(M, *rest)``, in place: ``(B, L, *rest)``."""
@@ -113,63 +98,16 @@ class SubtypeDerivation(RowDerivation):
 
     # ------------------------------------------------------------------ probabilities
 
-    def _recipe(self) -> tuple[Recipe, list[Tensor]]:
-        recipe = _derivation, (self.grammar.handle(), self._validate_args), (("log_weights", 1), ("words", 1))
-        return recipe, [self.log_weights, self.words]
-
-    def _log_partition(self) -> Tensor:
-        """log p(tree | w) summed over subtypes, in nats; -inf for what is no tree."""
-        return chart.log_partition(*self._on(self._own_batch)).reshape(self._own_batch)
-
-    def _posterior(self) -> tuple[Tensor, Tensor]:
-        """log Z and expected counts ``(*own batch, R)``, with a graph where gradients are wanted."""
+    def _score_of(self, value: Tensor) -> Tensor:
         if captured():
-            log_z, by_name = self._traced_gradient()
-            return log_z, by_name["log_weights"]
-
-        def compute() -> tuple[Tensor, Tensor]:
-            batch = self._own_batch
-            _, rules, trees, _ = self._on(batch)
-            each = self.log_weights.expand(*batch, rules.num_events).reshape(-1, rules.num_events)
-            if torch.is_grad_enabled() and each.requires_grad:
-                log_z = chart.log_partition(each, rules, trees, np.arange(len(each)))
-                (counts,) = torch.autograd.grad(log_z.sum(), each, create_graph=True)
-            else:
-                log_z, counts = chart.expected_counts(each, rules, trees, np.arange(len(each)))
-            return log_z.reshape(batch), counts.reshape(*batch, -1)
-
-        posterior: tuple[Tensor, Tensor] = self._kept("posterior", compute)
-        return posterior
-
-    def _score(self, value: Tensor) -> Tensor:
-        return self._traced_scalar("_score", value) if captured() else self._score_of(self.events(value))
-
-    def log_prob(self, value: Tensor) -> Tensor:
-        """log p(subtypes | tree), in nats.
-
-        :param value: shape ``(*sample, *batch, L)``, integers (floats with integral values will do).
-        """
-        if self._validate_args:
-            self._validate_sample(value)
-        log_z = self.log_partition
-        return conditional(self._score(value), log_z)
+            return self._traced_scalar("_score_of", value)
+        return super()._score_of(self.events(value))
 
     def counts(self, value: Tensor) -> Weights:
         """How often each event occurs with given subtypes, shape ``(*value.shape[:-1], R)``."""
         if self._validate_args:
             self._validate_sample(value)
         return self._counts_of(self.events(value))
-
-    def expected_counts(self) -> Weights:
-        """E[f | tree, w] of every event, shape ``(*batch_shape, R)``."""
-        counts = self._posterior()[1]
-        return {"rules": counts.clone().expand(*self.batch_shape, -1)}
-
-    def entropy(self) -> Tensor:
-        """Entropy in nats, shape ``batch_shape``; 0 for what is no tree."""
-        log_z, counts = self._posterior()
-        score = expected_score(counts, self.log_weights)
-        return torch.where(log_z == -torch.inf, 0.0, log_z - score).expand(self.batch_shape)
 
     def marginals(self) -> Tensor:
         """p(node has subtype), shape ``(*batch_shape, L, K)``, K the most that a symbol has; 0 in the padding."""
@@ -190,7 +128,8 @@ class SubtypeDerivation(RowDerivation):
         return scores, self._in_rows(nodes.T, trees, -1).movedim(-1, 0)
 
     def _listed(self, words: Tensor) -> Tensor:
-        kinds = SubtypeDerivation(self.grammar, self.log_weights, words, validate_args=False)._kinds()[0]
+        law = SubtypeDerivation(self.grammar, None, words, log_weights=self.log_weights, validate_args=False)
+        kinds = law._kinds()[0]
         if not bool((kinds > 0).any()):  # no tree
             return kinds.new_zeros(0, 0)
         return torch.tensor(list(itertools.product(*(range(int(kind)) for kind in kinds[kinds > 0]))))
@@ -207,7 +146,7 @@ class SubtypeDerivation(RowDerivation):
             self._validate_sample(value)
         K = self.grammar.rules.width
         hot = torch.nn.functional.one_hot(value.long().clamp_min(0), K) * (value >= 0)[..., None]
-        return hot.to(self.log_weights.dtype)
+        return hot.to(self._logs.dtype)
 
 
 def linked(
@@ -219,11 +158,6 @@ def linked(
     model = torch.arange(grammars.numel()).reshape(grammars).expand(batch).reshape(-1)
     flat = log_weights.reshape(grammars.numel(), log_weights.shape[-1])
     return flat, grammar.rules, trees, np.ascontiguousarray(model.numpy())
-
-
-def _derivation(handle: int, validate: bool) -> Callable[..., SubtypeDerivation]:
-    """From log weights and words to the distribution, for a grammar of that number."""
-    return lambda log_weights, words: SubtypeDerivation(object_of(handle), log_weights, words, validate)
 
 
 class Subtypes(constraints.Constraint):
@@ -243,12 +177,3 @@ class Subtypes(constraints.Constraint):
         integral = value == value.long()
         fits = torch.where(self.kinds > 0, (value >= 0) & (value < self.kinds), value == -1)
         return (integral & fits).all(-1)
-
-
-@register_kl(SubtypeDerivation, SubtypeDerivation)
-def _kl(p: SubtypeDerivation, q: SubtypeDerivation) -> Tensor:
-    """KL(p || q) = E_p[score_p - score_q] - log Z_p + log Z_q."""
-    if p.event_shape != q.event_shape or differ(p.words, q.words):
-        raise NotImplementedError("p and q are about different trees, so there is no divergence")
-    score = expected_score(p._posterior()[1], p.log_weights - q.log_weights)
-    return (score - p.log_partition + q.log_partition).expand(broadcast_shapes(p.batch_shape, q.batch_shape))

@@ -275,7 +275,7 @@ class CFG(Grammar):
             self._matches.popitem(last=False)
         return matches
 
-    def _given(
+    def matches_given(
         self, words: Tensor, batch: torch.Size | None = None, evidence: Mapping[str, Tensor] | None = None
     ) -> Matches:
         """:meth:`matches`, with the spans that are forbidden; kept with these."""
@@ -302,11 +302,24 @@ class CFG(Grammar):
 
         :param evidence: ``crossing``, bool, shape ``(*batch, n+1, n+1)``: the spans [i, k] without nonterminals.
         """
-        words = checked_inputs(self, log_weights, words)
-        w, R = log_weights[BLOCK], len(self.rules)
+        w, batch = self._flat(log_weights, words_of(words))
+        matches = self.matches_given(words_of(words), batch, evidence)
+        return chart.log_partition(w, self.table, matches).reshape(batch)
+
+    def _flat(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, torch.Size]:
+        """Log weights as charts take them, ``(R,)`` or ``(B, R)``, and the batch, of B sentences."""
+        words, w, R = checked_inputs(self, log_weights, words), log_weights[BLOCK], len(self.rules)
         batch = broadcast_shapes(w.shape[:-1], words.shape[:-1])
-        flat = w if w.dim() == 1 else w.expand(*batch, R).reshape(-1, R)
-        return chart.log_partition(flat, self.table, self._given(words, batch, evidence)).reshape(batch)
+        return w if w.dim() == 1 else w.expand(*batch, R).reshape(-1, R), batch
+
+    def sentence_counts(
+        self, log_weights: Mapping[str, Tensor], words: Tensor, *, evidence: Mapping[str, Tensor] | None = None
+    ) -> tuple[Tensor, Weights]:
+        """log Z and the expected counts of each sentence by itself, shapes ``batch`` and ``(*batch, R)``. No graph."""
+        w, batch = self._flat(log_weights, words)
+        matches = self.matches_given(words, batch, evidence)
+        log_z, counts = chart.posterior_counts(w, self.table, matches)
+        return log_z.reshape(batch), {BLOCK: counts.reshape(*batch, counts.shape[-1])}
 
     def expected_counts(
         self,
@@ -320,7 +333,7 @@ class CFG(Grammar):
         :param evidence: see :meth:`log_partition`.
         """
         words = checked_inputs(self, log_weights, words, shared=True)
-        matches = self._given(words, words.shape[:-1], evidence)
+        matches = self.matches_given(words, words.shape[:-1], evidence)
         log_z, counts = chart.expected_counts(log_weights[BLOCK].detach(), self.table, matches)
         return log_z, {BLOCK: counts}
 
@@ -336,8 +349,7 @@ class CFG(Grammar):
 
         :param evidence: see :meth:`log_partition`.
         """
-        forbidden = evidence["crossing"] if evidence else None
-        return PCFGDerivation(self, weights, words_of(words), log_weights=log_weights, forbidden=forbidden)
+        return PCFGDerivation(self, weights, words_of(words), log_weights=log_weights, evidence=evidence)
 
     @property
     def structure(self) -> Rules:
@@ -349,7 +361,7 @@ class CFG(Grammar):
 
     def _plan(self, sentences: Sentences) -> Plan | None:
         """What sweeps are compiled for; None, if there are too many places of words."""
-        batch = Batch(self.table, self._given(sentences.words, evidence=sentences.factors))
+        batch = Batch(self.table, self.matches_given(sentences.words, evidence=sentences.factors))
         program = batch.program.program
         count = sum(int(np.prod(places.shape)) for places in batch.places.values())
         if count > _MOST_PLACES:

@@ -72,9 +72,9 @@ def test_errors_are_one_sentence() -> None:
     words, weights = words_of("b b a")[0], random_weights()
     with pytest.raises(ValueError, match="give either weights or log_weights"):
         PCFGDerivation(GRAMMAR, None, words)
-    with pytest.raises(ValueError, match=r"weights must have 'rules' of shape \(..., 8\), not \(7,\)"):
+    with pytest.raises(ValueError, match=r"^weights\['rules'\] must have shape \(..., 8\), not \(7,\)"):
         PCFGDerivation(GRAMMAR, {"rules": torch.ones(7)}, words)
-    with pytest.raises(ValueError, match=r"weights must have 'rules' of shape \(..., 8\), not None"):
+    with pytest.raises(ValueError, match=r"^weights lacks block 'rules' of shape \(8,\)"):
         PCFGDerivation(GRAMMAR, {"rule": torch.ones(8)}, words)
     with pytest.raises(ValueError, match="words must have shape"):
         PCFGDerivation(GRAMMAR, weights, torch.zeros(2, 0).long())
