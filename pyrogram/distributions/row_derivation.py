@@ -97,9 +97,9 @@ class RowDerivation(ChartDistribution):
         """The sum of the logs of the factors that derivations have by evidence; of what is none, any."""
         raise NotImplementedError
 
-    def _expected_log_factors(self) -> Tensor:
+    def _expected_log_factors(self) -> Tensor | float:
         """Its expectation, where it is no minus infinity."""
-        return torch.zeros((), device=self.words.device)
+        return 0.0
 
     @abstractmethod
     def _is_alike(self, other: Any) -> bool:
