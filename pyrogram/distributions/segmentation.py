@@ -139,7 +139,13 @@ class Segmentation(ScoredStructure):
         spans = scores["segment"]
         table = spans.new_full((len(spans), n, n + 1, *spans.shape[3:]), -torch.inf)
         table = table.index_put((torch.arange(len(spans), device=spans.device)[:, None], i, i + w + 1), spans[:, i, w])
-        return {"segment": table} | {name: x for name, x in scores.items() if name == "transition"}
+        if "transition" not in scores:
+            return {"segment": table}
+        pairs = scores["transition"]  # of one word there are none
+        return {
+            "segment": table,
+            "transition": pairs if n > 1 else torch.where(torch.zeros_like(pairs) > 0, pairs, 0.0),
+        }
 
     @property
     def _trace(self) -> Trace:

@@ -160,7 +160,7 @@ class Program:
             table[...] = inputs.weights[name]
         if not _is_near_one(logs):
             engine = self._lanes(_dtype(inputs), given=inputs.constants)
-            return engine, inputs.in_logarithms(), bool(np.isnan(logs).any())
+            return engine, inputs.in_logarithms(), len(inputs.lengths) > 1 and bool(np.isnan(logs).any())
         np.exp(logs, logs)
         others = {n: np.asarray(w, logs.dtype) for n, w in inputs.weights.items() if n not in plan.tables}
         rest = inputs.words, inputs.sizes, inputs.lists, inputs.constants, inputs.checked
