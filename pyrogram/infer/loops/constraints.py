@@ -22,9 +22,8 @@ import torch
 from torch import Tensor
 
 from pyrogram.bias import Bias
-from pyrogram.grammar import Block, Grammar, Weights
+from pyrogram.grammar import Block, Weights
 from pyrogram.infer.model.structure import SentenceSite
-from pyrogram.infer.model.tied import TiedGrammar
 
 __all__ = ["AtLeast", "AtMost", "Constraint"]
 
@@ -117,25 +116,11 @@ def tilted_counts(
     :param log_weights: by source.
     :param nats: by block of the model's grammar, what is added to the log weights of events.
     """
-    grammar, events = of_model(site, log_weights)
+    grammar, events = site.model_grammar, site.by_event(log_weights)
     tilted = {name: w + nats[name].to(w) if name in nats else w for name, w in events.items()}
     log_z, counts = grammar.expected_counts(tilted, site.sentences)
     site.check_derivable(log_z)
-    return log_z, site.grammar.sums(counts) if isinstance(site.grammar, TiedGrammar) else counts, counts
-
-
-def of_model(site: SentenceSite, log_weights: Mapping[str, Tensor]) -> tuple[Grammar, Weights]:
-    """The grammar that the model has, and log weights by its blocks.
-
-    :param log_weights: by source.
-    """
-    by_block = {block: log_weights[source] for block, source in site.source_of_block.items()}
-    return model_grammar(site), site.grammar.events(by_block) if isinstance(site.grammar, TiedGrammar) else by_block
-
-
-def model_grammar(site: SentenceSite) -> Grammar:
-    """The grammar that the model has, of weights that are tied or not."""
-    return site.grammar.base if isinstance(site.grammar, TiedGrammar) else site.grammar
+    return log_z, site.by_entry(counts), counts
 
 
 def greatest_share(sites: Sequence[SentenceSite], log_weights: Mapping[str, Tensor], constraint: Constraint) -> float:
@@ -160,7 +145,7 @@ def _best_share(
     """The share that derivations of the greatest slack at a share have; it itself, if there are no events."""
     sum_f, sum_of, sign = 0.0, 0.0, constraint.sign
     for site in sites:
-        grammar, events = of_model(site, log_weights)
+        grammar, events = site.model_grammar, site.by_event(log_weights)
         f, of = constraint.tables(grammar.blocks)
         slack = _sum([(_BEYOND_ALL * sign, f), (-_BEYOND_ALL * sign * share, of)])
         logs = {name: torch.where(w > -torch.inf, 0.0, w) for name, w in events.items()}

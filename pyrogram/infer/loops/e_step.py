@@ -26,7 +26,7 @@ from pyrogram.infer.running.reduce import Reduce
 from pyrogram.printable import plural
 from pyrogram.sentences import Sentences
 
-from .constraints import Constraint, combined, expectation, greatest_share, model_grammar, tilted_counts
+from .constraints import Constraint, combined, expectation, greatest_share, tilted_counts
 from .dual import WORTH_TELLING, minimise
 from .schedules import Curriculum, HardSteps, Schedule, Together
 
@@ -178,7 +178,7 @@ class ScheduledEStep:
             sums = torch.zeros((2, len(multipliers)), dtype=torch.float64)
 
             def of_site(site: SentenceSite, logs: Mapping[str, Tensor]) -> tuple[Tensor, Weights]:
-                blocks = model_grammar(site).blocks
+                blocks = site.model_grammar.blocks
                 slack = [constraint.slack(blocks) for constraint in self.constraints]
                 log_z, counts, events = tilted_counts(site, logs, combined(multipliers, slack))
                 for k, constraint in enumerate(self.constraints):

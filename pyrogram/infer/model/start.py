@@ -54,15 +54,14 @@ def start_weights(traced: TracedModel, initial: Mapping[str, Tensor] | str | Non
 
 def _blocks(site: SentenceSite) -> set[str]:
     """The names by which a site's weights may be given: those of its grammar's blocks, tied or not."""
-    tied = site.grammar.base.blocks if isinstance(site.grammar, TiedGrammar) else {}
-    return {*site.source_of_block, *tied}
+    return {*site.source_of_block, *site.model_grammar.blocks}
 
 
 def _source_weights(site: SentenceSite, initial: Mapping[str, Tensor], source: str, block: str) -> Tensor | None:
     """The weights of a source: given by its name or its block's, or from those of the blocks that are tied to it."""
     weights = initial.get(source, initial.get(block))
-    if weights is None and isinstance(site.grammar, TiedGrammar):
-        grammar = site.grammar
+    grammar = site.grammar
+    if weights is None and isinstance(grammar, TiedGrammar):
         if all(name in initial and initial[name].shape == b.shape for name, b in grammar.base.blocks.items()):
             weights = grammar.normalised_sums(initial)[source]
     return weights

@@ -51,10 +51,28 @@ class SentenceSite:
         """The number of a sentence among all that the model has."""
         return sentence if self.rows is None else int(self.rows[sentence])
 
+    @property
+    def _ties(self) -> TiedGrammar | None:
+        return self.grammar if isinstance(self.grammar, TiedGrammar) else None
+
+    @property
+    def model_grammar(self) -> Grammar:
+        """The grammar that the model has, of weights that are tied or not."""
+        return self.grammar if self._ties is None else self._ties.base
+
+    def by_event(self, by_source: Mapping[str, Tensor]) -> Weights:
+        """Values by block of :attr:`model_grammar`, from those by source."""
+        by_block = {block: by_source[source] for block, source in self.source_of_block.items()}
+        return by_block if self._ties is None else self._ties.by_event(by_block)
+
+    def by_entry(self, counts: Mapping[str, Tensor]) -> Weights:
+        """Counts by block of :attr:`grammar`, from those by block of :attr:`model_grammar`."""
+        return dict(counts) if self._ties is None else self._ties.by_entry(counts)
+
     def sources_of_blocks(self) -> dict[str, list[str]]:
-        """By block of the grammar that the model has, the sources of its weights."""
-        if isinstance(self.grammar, TiedGrammar):
-            return self.grammar.sources_of_blocks()
+        """By block of :attr:`model_grammar`, the sources of its weights."""
+        if self._ties is not None:
+            return self._ties.sources_of_blocks()
         return {block: [source] for block, source in self.source_of_block.items()}
 
     def derivation(self) -> Any:
@@ -66,13 +84,11 @@ class SentenceSite:
     @property
     def mixture(self) -> MixtureGrammar | None:
         """The grammar that the model has, if it is a mixture."""
-        grammar = self.grammar.base if isinstance(self.grammar, TiedGrammar) else self.grammar
-        return grammar if isinstance(grammar, MixtureGrammar) else None
+        return self.model_grammar if isinstance(self.model_grammar, MixtureGrammar) else None
 
     def weights(self, by_source: Mapping[str, Tensor]) -> Weights:
-        """Weights by block of the grammar that the model has."""
-        by_block = {block: by_source[source].clone() for block, source in self.source_of_block.items()}
-        return self.grammar.events(by_block) if isinstance(self.grammar, TiedGrammar) else by_block
+        """The same of weights, in memory of their own."""
+        return self.by_event({source: by_source[source].clone() for source in self.source_of_block.values()})
 
     def check_derivable(self, log_z: Tensor) -> None:
         """Raise a ValueError that names the first sentence without a derivation."""

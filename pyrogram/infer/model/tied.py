@@ -54,7 +54,7 @@ class TiedGrammar(Grammar):
 
     # ------------------------------------------------------------------ from sources to events, and back
 
-    def events(self, values: Mapping[str, Tensor]) -> Weights:
+    def by_event(self, values: Mapping[str, Tensor]) -> Weights:
         """Values of entries, ``(*batch, *source.shape)`` by source, as values of events by block of the base."""
         flat = joined(values, self._blocks)
         return {
@@ -62,7 +62,7 @@ class TiedGrammar(Grammar):
             for name, entries in self.entries.items()
         }
 
-    def sums(self, counts: Mapping[str, Tensor]) -> Weights:
+    def by_entry(self, counts: Mapping[str, Tensor]) -> Weights:
         """Values of events, ``(*batch, *block.shape)`` by block of the base, summed over those of each entry."""
         return sums_of_entries(counts, self._blocks, self.entries)
 
@@ -85,11 +85,11 @@ class TiedGrammar(Grammar):
         return TiedGrammar(self.base.without_parts(), self._blocks, self.entries)
 
     def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor | Sentences) -> Tensor:
-        return self.base.log_partition(self.events(log_weights), words)
+        return self.base.log_partition(self.by_event(log_weights), words)
 
     def expected_counts(self, log_weights: Mapping[str, Tensor], words: Tensor | Sentences) -> tuple[Tensor, Weights]:
-        log_z, counts = self.base.expected_counts(self.events(log_weights), words)
-        return log_z, self.sums(counts)
+        log_z, counts = self.base.expected_counts(self.by_event(log_weights), words)
+        return log_z, self.by_entry(counts)
 
     def at_temperature(self, temperature: float) -> TiedGrammar:
         return TiedGrammar(self.base.at_temperature(temperature), self._blocks, self.entries)
@@ -102,7 +102,7 @@ class TiedGrammar(Grammar):
         log_weights: Mapping[str, Tensor] | None = None,
     ) -> Any:
         """The derivations of the base grammar; their counts are those of the sources' entries."""
-        up, logs = (None if w is None else self.events(w) for w in (weights, log_weights))
+        up, logs = (None if w is None else self.by_event(w) for w in (weights, log_weights))
         return _TiedDerivation(self, self.base.derivation(up, words, log_weights=logs))
 
     def sample(
@@ -113,7 +113,7 @@ class TiedGrammar(Grammar):
         *,
         too_long: TooLong = "redraw",
     ) -> Tensor:
-        return self.base.sample(self.events(weights), sample_shape, max_length, too_long=too_long)
+        return self.base.sample(self.by_event(weights), sample_shape, max_length, too_long=too_long)
 
     def collapsed_updates(self, words: Tensor | Sentences) -> CollapsedUpdates:
         return self.base.collapsed_updates(words).tied(self, self.entries) or _TiedUpdates(self, words)
@@ -124,7 +124,7 @@ class TiedGrammar(Grammar):
 
     def normalised_sums(self, weights: Mapping[str, Tensor]) -> Weights:
         """Weights of the sources from weights of events, by block of the base."""
-        return {name: self._blocks[name].normalize(total) for name, total in self.sums(weights).items()}
+        return {name: self._blocks[name].normalize(total) for name, total in self.by_entry(weights).items()}
 
 
 class _TiedUpdates(CollapsedUpdates):
@@ -135,10 +135,10 @@ class _TiedUpdates(CollapsedUpdates):
         self._tied, self._base = grammar, grammar.base.collapsed_updates(words)
 
     def draw(self, log_weights: Mapping[str, Tensor], generator: torch.Generator | None = None) -> Tensor:
-        return self._base.draw(self._tied.events(log_weights), generator)
+        return self._base.draw(self._tied.by_event(log_weights), generator)
 
     def counts(self, trees: Tensor) -> Weights:
-        return self._tied.sums(self._base.counts(trees))
+        return self._tied.by_entry(self._base.counts(trees))
 
     def log_tilt(self, trees: Tensor) -> Tensor:
         return self._base.log_tilt(trees)
@@ -157,10 +157,10 @@ class _TiedDerivation:
         self._grammar, self._base = grammar, base
 
     def expected_counts(self) -> Weights:
-        return self._grammar.sums(self._base.expected_counts())
+        return self._grammar.by_entry(self._base.expected_counts())
 
     def counts(self, value: Tensor) -> Weights:
-        return self._grammar.sums(self._base.counts(value))
+        return self._grammar.by_entry(self._base.counts(value))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._base, name)
