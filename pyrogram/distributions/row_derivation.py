@@ -13,19 +13,20 @@ import torch
 from torch import Tensor
 from torch.distributions.kl import register_kl
 
-from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size
-from pyrogram.event_map import by_block, joined
+from pyrogram.charts.checks import broadcast_shapes
+from pyrogram.event_map import by_block, first_events, joined
 from pyrogram.grammar import Weights, check_blocks, checked_inputs
 from pyrogram.operators import captured, object_of
 
-from .charted import ChartDistribution, Recipe, conditional, differ, expected_score, traceable
+from .charted import Recipe, differ
 from .constraints import Scores
 from .sentence import safe_log
+from .structured import StructuredDistribution, divergence
 
 MOST_ENUMERATED = 10_000
 
 
-class RowDerivation(ChartDistribution):
+class RowDerivation(StructuredDistribution):
     """p(y | x, w); a value is a row of events, shape ``(L,)``, padded with -1 on the right.
 
     ``log_prob`` is conditional on the words, log p(y | x, w), in nats, never above 0; the joint is
@@ -97,10 +98,6 @@ class RowDerivation(ChartDistribution):
         """The sum of the logs of the factors that derivations have by evidence; of what is none, any."""
         raise NotImplementedError
 
-    def _expected_log_factors(self) -> Tensor | float:
-        """Its expectation, where it is no minus infinity."""
-        return 0.0
-
     @abstractmethod
     def _is_alike(self, other: Any) -> bool:
         """Whether another distribution is over derivations of the same grammar."""
@@ -128,6 +125,18 @@ class RowDerivation(ChartDistribution):
         :param words: shape ``(1, n)``.
         :raises NotImplementedError: if rows do not tell derivations apart.
         """
+
+    @property
+    def _scores(self) -> Weights:
+        return self.log_weights
+
+    def _dims(self, name: str) -> int:
+        return len(self.grammar.blocks[name].shape)
+
+    def _events(self, value: Tensor) -> dict[str, Tensor]:
+        blocks = self.grammar.blocks
+        inside = {name: (first, first + blocks[name].shape.numel()) for name, first in first_events(blocks).items()}
+        return {n: torch.where((value >= a) & (value < b), value - a, -1) for n, (a, b) in inside.items()}
 
     @property
     def _logs(self) -> Tensor:
@@ -184,21 +193,9 @@ class RowDerivation(ChartDistribution):
         posterior: tuple[Tensor, Weights] = self._kept("posterior", compute)
         return posterior
 
-    def _score(self, counts: Mapping[str, Tensor], values: Mapping[str, Tensor]) -> Tensor:
-        """Sum of counts times values of all blocks."""
-        blocks = self.grammar.blocks.items()
-        return torch.stack([expected_score(counts[name], values[name], len(b.shape)) for name, b in blocks]).sum(0)
-
-    def expected_counts(self) -> Weights:
-        """E[f | x, w] of every event, shape ``(*batch_shape, *block.shape)`` by block."""
-        counts = self._posterior()[1]
-        return {n: c.clone().expand(*self.batch_shape, *self.grammar.blocks[n].shape) for n, c in counts.items()}
-
-    def entropy(self) -> Tensor:
-        """Entropy in nats, shape ``batch_shape``; 0 for a sentence without any derivation."""
+    def _posteriors(self) -> tuple[Tensor, ...]:
         log_z, counts = self._posterior()
-        score = self._score(counts, self.log_weights) + self._expected_log_factors()
-        return torch.where(log_z == -torch.inf, 0.0, log_z - score).expand(self.batch_shape)
+        return log_z, *counts.values()
 
     # ------------------------------------------------------------------ values
 
@@ -212,17 +209,9 @@ class RowDerivation(ChartDistribution):
             row, words = (x[first] for x in wide)
             raise ValueError(self._refusal(first, row.long().tolist(), words))
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        """log p(y | x, w), in nats.
-
-        :param value: shape ``(*sample, *batch, L)``, integers (floats with integral values will do).
-        """
-        if self._validate_args:
-            self._validate_sample(value)
+    def _score(self, value: Tensor) -> Tensor:
         score = self._score_of(value)
-        if self.evidence:
-            score = score + self._log_factors(value).to(score)
-        return conditional(score, self.log_partition)
+        return score + self._log_factors(value).to(score) if self.evidence else score
 
     def _score_of(self, value: Tensor) -> Tensor:
         """The log weight of derivations, without factors of evidence."""
@@ -252,49 +241,19 @@ class RowDerivation(ChartDistribution):
         rows = self._padded(rows).reshape(*front, *extra, *self._own_batch, self.event_shape[0])
         return rows.expand(*front, *self.batch_shape, -1).clone()
 
-    @traceable
-    def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Independent derivations, exact, shape ``(*sample_shape, *batch_shape, L)``.
-
-        :raises ValueError: if a sentence has no derivation.
-        """
-        sample_shape = check_shape("sample_shape", sample_shape)
+    def _sample(self, count: int) -> Tensor:
         leading = self.batch_shape[: len(self.batch_shape) - len(self._own_batch)]
         # A plate in front only asks for more draws; a dimension of size one that was expanded for more sentences.
-        simple = self.batch_shape[len(leading) :] == self._own_batch
-        batch = self._own_batch if simple else self.batch_shape
-        number = (sample_shape + leading).numel() if simple else sample_shape.numel()
-        with torch.no_grad():
-            rows = self._draw(batch, number)
-        return self._padded(rows).reshape(*sample_shape, *self.batch_shape, *self.event_shape)
+        if self.batch_shape[len(leading) :] == self._own_batch:
+            return self._padded(self._draw(self._own_batch, count * leading.numel()))
+        return self._padded(self._draw(self.batch_shape, count))
 
-    # ------------------------------------------------------------------ decoding
-
-    @traceable
-    def top_k(self, k: int) -> tuple[Tensor, Tensor]:
-        """The k most probable derivations, best first: ``(k, *batch_shape, L)`` and log probabilities.
-
-        Where there are fewer than k, derivations are -1 and log probabilities -inf.
-        """
-        k = check_size("k", k)
+    def _top_k(self, k: int) -> tuple[Tensor, Tensor]:
         with torch.no_grad():
             scores, rows = self._best(k)
-            log_z = self.log_partition
             front = (1,) * (len(self.batch_shape) - len(self._own_batch))
-            scores = scores.to(log_z.device, log_z.dtype).reshape(k, *front, *self._own_batch)
-            scores = scores.expand(k, *self.batch_shape)
-            return self._wide(rows, (k,)), torch.where(scores == -torch.inf, scores, scores - log_z)
-
-    @traceable
-    def argmax(self) -> Tensor:
-        """The most probable derivation (Viterbi), shape ``(*batch_shape, L)``."""
-        with torch.no_grad():  # without log Z
-            return self._wide(self._best(1)[1], (1,))[0]
-
-    @property
-    def mode(self) -> Tensor:
-        """The most probable derivation."""
-        return self.argmax()
+            scores = scores.to(self._logs).reshape(k, *front, *self._own_batch)
+            return self._wide(rows, (k,)), scores.expand(k, *self.batch_shape)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         """All derivations, those of weight zero too, shape ``(T, *batch_shape, L)``, or ``(T, 1, .., 1, L)``.
@@ -345,7 +304,4 @@ def _kl(p: RowDerivation, q: RowDerivation) -> Tensor:
         raise NotImplementedError("p and q are over derivations of different grammars")
     if p.words.shape[-1] != q.words.shape[-1] or differ(p.words, q.words):
         raise NotImplementedError("p and q are over derivations of different sentences, so the divergence is infinite")
-    logs, others = p.log_weights, q.log_weights
-    differences = {name: logs[name] - others[name] for name in logs}
-    total = q.log_partition - p.log_partition + p._score(p._posterior()[1], differences)
-    return torch.where(q.log_partition == -torch.inf, torch.inf, p._divergence(q, total))
+    return torch.where(q.log_partition == -torch.inf, torch.inf, p._divergence(q, divergence(p, q)))

@@ -58,9 +58,13 @@ class StructuredDistribution(ChartDistribution):
         """
         if self._validate_args:
             self._validate_sample(value)
+        return conditional(self._score(value), self.log_partition)
+
+    def _score(self, value: Tensor) -> Tensor:
+        """The sum of the scores of the events of structures."""
         scores, events = self._scores, self._events(value.long())
         totals = [total_score(scores[name].flatten(-self._dims(name)), index) for name, index in events.items()]
-        return conditional(sum(totals[1:], totals[0]), self.log_partition)
+        return sum(totals[1:], totals[0])
 
     def counts(self, value: Tensor) -> dict[str, Tensor]:
         """The events of given structures, as numbers in the shapes of the scores: the gradients of their scores."""
@@ -91,7 +95,11 @@ class StructuredDistribution(ChartDistribution):
         total = log_z
         for (name, scores), posterior in zip(self._scores.items(), posteriors, strict=True):
             total = total - expected_score(posterior, scores, self._dims(name))
-        return torch.where(log_z == -torch.inf, 0.0, total).expand(self.batch_shape)
+        return torch.where(log_z == -torch.inf, 0.0, total - self._expected_log_factors()).expand(self.batch_shape)
+
+    def _expected_log_factors(self) -> Tensor | float:
+        """The expected log of factors that are no scores, where it is no minus infinity."""
+        return 0.0
 
     @traceable
     def sample(self, sample_shape: Any = ()) -> Tensor:
