@@ -131,7 +131,7 @@ MUTANTS: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
         plus_dirichlets(1, 0.1),
     ),
     "variational: no divergence of Dirichlets": ("loops.dirichlet_vb", "DirichletProblem._of_dirichlets", times(0.0)),
-    "guided: no entropy of Dirichlets": ("loops.guided_vb", "GuidedProblem._entropy", times(0.0)),
+    "guided: no entropy of Dirichlets": ("loops.guided_vb", "GuidedProblem._of_dirichlets", times(0.0)),
     "guided: counts of computed weights are doubled": ("loops.guided_vb", "line", times(2.0)),
     "guided: q is α + f - 1/2": ("loops.guided_vb", "GuidedProblem._posterior", plus_dirichlets(1, -0.5)),
     "variational: counts of parameters are swapped": ("loops.dirichlet_vb", "most_likely", swapped_counts),

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pyro.distributions as dist
+import torch
 from torch.distributions import kl_divergence
 
 from pyrogram.distributions.packed_dirichlet import dirichlet_prior, expected_log
@@ -32,7 +33,9 @@ class DirichletFactors:
     def divergences(self, posterior: Weights, prior: Mapping[str, Any]) -> list[float]:
         """KL(q || p) of each site, in nats."""
         pairs = [(block, posterior[name], prior[name]) for name, block in self.blocks.items()]
-        return [float(kl_divergence(dirichlet_prior(b, q), dirichlet_prior(b, p))) for b, q, p in pairs]
+        each = [kl_divergence(dirichlet_prior(b, q), dirichlet_prior(b, p)) for b, q, p in pairs]
+        numbers: list[float] = torch.stack(each).tolist() if each else []
+        return numbers
 
     def update(self, prior: Mapping[str, Any], counts: Weights) -> Weights:
         """The best q given the expected counts of the derivations."""
