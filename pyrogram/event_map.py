@@ -129,8 +129,8 @@ class EventMap:
                 tables[name] = w[..., place]
                 continue
             if block not in flat:  # double, for gradients are large sums
-                never, one = (w.new_full((len(w), 1), x, dtype=torch.float64) for x in (-torch.inf, 0.0))
-                flat[block] = torch.cat([w.double().reshape(len(w), -1), never, one], 1)
+                others = [w.new_full((len(w), 1), x, dtype=torch.float64) for x in (-torch.inf, 0.0)]
+                flat[block] = torch.cat([w.double().reshape(len(w), -1), *others], 1)
             one, of_all = len(w) == 1, flat[block]
             row = of_all[0].gather(0, place.flatten()) if one else of_all.gather(1, place.expand(len(w), -1))
             shape = self.tables[name].shape if name in self.tables else self.located[name].shape[1:]

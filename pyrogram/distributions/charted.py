@@ -290,6 +290,6 @@ def conditional(score: Tensor, log_z: Tensor) -> Tensor:
 
 def copied(values: Tensor) -> Tensor:
     """A copy, by numpy where it can: torch would wake its threads, which then spin and get in the way of ours."""
-    if values.requires_grad or not fits_compiled(values):
+    if captured() or values.requires_grad or not fits_compiled(values):
         return values.clone()
     return torch.from_numpy(values.numpy().copy())

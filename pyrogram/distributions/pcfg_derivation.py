@@ -45,6 +45,10 @@ class PCFGDerivation(RowDerivation):
     # ------------------------------------------------------------------ charts
 
     def _num_axes(self, name: str) -> int:
+        if name != "crossing":
+            raise ValueError(
+                f"derivations of a context-free grammar have evidence on 'crossing' alone, not on {name!r}"
+            )
         return 2
 
     def _flat(self, batch: torch.Size | None = None) -> tuple[Tensor, RuleTable, Matches]:
@@ -67,7 +71,7 @@ class PCFGDerivation(RowDerivation):
 
     # ------------------------------------------------------------------ probabilities
 
-    def _refusal(self, first: int, row: list[int], words: Tensor) -> str:
+    def _refusal(self, first: int, row: list[float], words: Tensor) -> str:
         return f"values must be leftmost derivations of the words, but value {first}, {row}, is not"
 
     def _log_factors(self, value: Tensor) -> Tensor:

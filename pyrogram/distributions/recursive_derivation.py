@@ -66,7 +66,8 @@ class RecursiveDerivation(RowDerivation):
 
     def _log_factors(self, value: Tensor) -> Tensor:
         counts = self.item_counts(value, *self.evidence)
-        return torch.stack([self._of_items(name, c, self.evidence[name]) for name, c in counts.items()]).sum(0)
+        logs = [self._of_items(name, c, self.evidence[name]) for name, c in counts.items()]
+        return sum(logs[1:], logs[0])  # whose batches may differ
 
     def _expected_log_factors(self) -> Tensor | float:
         items = self._expected_items(self.evidence)
@@ -95,8 +96,9 @@ class RecursiveDerivation(RowDerivation):
 
     # ------------------------------------------------------------------ values
 
-    def _refusal(self, first: int, row: list[int], words: Tensor) -> str:
-        if self.grammar.traces(words[words >= 0].tolist()).ways([x for x in row if x >= 0]) > 1:
+    def _refusal(self, first: int, row: list[float], words: Tensor) -> str:
+        events = [int(x) for x in row if x >= 0]
+        if events == [x for x in row if x >= 0] and self.grammar.traces(words[words >= 0].tolist()).ways(events) > 1:
             return (
                 f"value {first}, {row}, is the row of more than one derivation of the words: give every rule that "
                 f"tells these apart a weight, so that the recursion has an event for the choice"

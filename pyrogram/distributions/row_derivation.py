@@ -17,6 +17,7 @@ from pyrogram.charts.checks import broadcast_shapes
 from pyrogram.event_map import by_block, first_events, joined
 from pyrogram.grammar import Weights, check_blocks, checked_inputs
 from pyrogram.operators import captured, object_of
+from pyrogram.printable import plural
 
 from .charted import Recipe, differ
 from .constraints import Scores
@@ -65,15 +66,19 @@ class RowDerivation(StructuredDistribution):
         self.weights = None if weights is None else blocks
         self._log_weights = blocks if weights is None else None
         batches = [blocks[name].shape[: blocks[name].dim() - len(b.shape)] for name, b in grammar.blocks.items()]
-        batches += [t.shape[: t.dim() - self._num_axes(name)] for name, t in self.evidence.items()]
+        for name, t in self.evidence.items():
+            if (axes := self._num_axes(name)) > t.dim():
+                raise ValueError(f"evidence on {name} must have {plural(axes, 'dimension')} at least, not {t.dim()}")
+            batches.append(t.shape[: t.dim() - axes])
         self._own_batch = broadcast_shapes(words.shape[:-1], *batches)
         self._cache: dict[str, Any] = {}
         length = self._length(words.shape[-1])
         super().__init__(self._own_batch, torch.Size([length]), validate_args=validate_args)
         if self._validate_args and not captured():
             for name, w in blocks.items():
-                fits = (w >= 0) & (w < torch.inf) if weights is not None else Scores().check(w.detach())
-                if not bool(fits.all()):
+                if weights is None and not Scores().holds(w.detach()):
+                    raise ValueError(f"log_weights must be real numbers or -inf, but some of block {name!r} are not")
+                if weights is not None and not bool(((w >= 0) & (w < torch.inf)).all()):
                     raise ValueError(f"weights must be non-negative and finite, but some of block {name!r} are not")
 
     @property
@@ -107,7 +112,7 @@ class RowDerivation(StructuredDistribution):
         return total
 
     @abstractmethod
-    def _refusal(self, first: int, row: list[int], words: Tensor) -> str:
+    def _refusal(self, first: int, row: list[float], words: Tensor) -> str:
         """What is wrong with a value that is no derivation of its words."""
 
     @abstractmethod
@@ -207,7 +212,7 @@ class RowDerivation(StructuredDistribution):
             first = int((~valid).flatten().nonzero()[0])
             wide = (x.expand(*valid.shape, x.shape[-1]).reshape(-1, x.shape[-1]) for x in (value, self.words))
             row, words = (x[first] for x in wide)
-            raise ValueError(self._refusal(first, row.long().tolist(), words))
+            raise ValueError(self._refusal(first, row.tolist(), words))
 
     def _score(self, value: Tensor) -> Tensor:
         score = self._score_of(value)
@@ -252,7 +257,8 @@ class RowDerivation(StructuredDistribution):
         with torch.no_grad():
             scores, rows = self._best(k)
             front = (1,) * (len(self.batch_shape) - len(self._own_batch))
-            scores = scores.to(self._logs).reshape(k, *front, *self._own_batch)
+            like = next(iter((self.weights or self._log_weights or {}).values()))
+            scores = scores.to(like).reshape(k, *front, *self._own_batch)
             return self._wide(rows, (k,)), scores.expand(k, *self.batch_shape)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:

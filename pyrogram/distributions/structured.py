@@ -121,7 +121,8 @@ class StructuredDistribution(ChartDistribution):
         Where there are fewer than k possible structures, they are -1 and log probabilities -inf.
         """
         structures, scores = self._top_k(check_size("k", k))
-        log_z = self.log_partition.detach()
+        with torch.no_grad():
+            log_z = self.log_partition
         return structures, torch.where(scores == -torch.inf, scores, scores - log_z)
 
     @traceable

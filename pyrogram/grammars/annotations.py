@@ -125,6 +125,11 @@ class LatentAnnotations(Grammar):
     def num_words(self) -> int:
         return len(self.cfg.rules)
 
+    @property
+    def identity(self) -> str:
+        """That of the base grammar, and numbers of subtypes."""
+        return f"{self.cfg.identity} {[self.num_subtypes[name] for name in self.cfg.nonterminals]}"
+
     def events(self, rule: int) -> Tensor:
         """Places in the block of all events of a base rule, shape ``(K_A, K_B, K_C)``, 1 where there is no B or C."""
         return torch.from_numpy(self.rules.events(rule))

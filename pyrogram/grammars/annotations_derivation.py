@@ -50,10 +50,13 @@ class SubtypeDerivation(RowDerivation):
     def _length(self, n: int) -> int:
         return n
 
-    def _is_alike(self, other: Any) -> bool:
-        return self.event_shape == other.event_shape and bool(self.grammar.identity == other.grammar.identity)
+    def _num_axes(self, name: str) -> int:
+        raise ValueError(f"subtypes of nodes have no evidence, but some is given, on {name!r}; leave it out")
 
-    def _refusal(self, first: int, row: list[int], words: Tensor) -> str:
+    def _is_alike(self, other: Any) -> bool:
+        return bool(self.grammar.identity == other.grammar.identity)
+
+    def _refusal(self, first: int, row: list[float], words: Tensor) -> str:
         return f"values must be subtypes of the nodes of the trees, and then -1, but value {first}, {row}, is not"
 
     # ------------------------------------------------------------------ the tree
@@ -174,6 +177,8 @@ class Subtypes(constraints.Constraint):
         return "Subtypes"
 
     def check(self, value: Tensor) -> Tensor:
+        if value.shape[-1] != self.kinds.shape[-1]:
+            return torch.zeros(broadcast_shapes(value.shape[:-1], self.kinds.shape[:-1]), dtype=torch.bool)
         integral = value == value.long()
         fits = torch.where(self.kinds > 0, (value >= 0) & (value < self.kinds), value == -1)
         return (integral & fits).all(-1)

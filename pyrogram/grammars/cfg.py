@@ -283,6 +283,11 @@ class CFG(Grammar):
         if not evidence:
             return matches
         crossing = evidence["crossing"]
+        if crossing.dtype != torch.bool or crossing.dim() < 2:
+            raise ValueError(
+                f"evidence on crossing must be bool, of shape (*batch, n+1, n+1), not {crossing.dtype} of shape "
+                f"{tuple(crossing.shape)}"
+            )
         N = crossing.shape[-1]
         wide = crossing if batch is None else crossing.expand(*batch, N, N)
 

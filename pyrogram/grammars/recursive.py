@@ -292,7 +292,8 @@ class RecursiveGrammar(Grammar):
         inputs, batch = self._on(log_weights, words, per_sentence=True)
         program, inputs = self._sums.evident(inputs, evidence or {}, batch)
         log_z, counts = program.log_counts(inputs)
-        log_z = self._keep_nan(log_z.reshape(batch), log_weights)
+        log_z = log_z.reshape(batch)
+        log_z = self._keep_nan(log_z, log_weights) if batch.numel() > 1 else log_z  # as log Z is of one sentence
         return log_z, {n: c.reshape(*batch, *self.blocks[n].shape) for n, c in self._by_block(counts).items()}
 
     def flat(self, log_weights: Mapping[str, Tensor], batch: torch.Size, *, own: bool = False) -> Weights:
