@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The states of loops and samplers: a step leaves the old one alone, and a spoilt one is refused in one sentence."""
 
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,25 +134,6 @@ def test_ragged_fields_take_what_there_is() -> None:
     state = Ragged({"a.b": torch.ones(2)}, {"site.x": {"values": torch.ones(3), "starts": torch.zeros(1)}})
     found = unflatten(Ragged({}, {}), flatten(state), "Ragged")
     assert found.one.keys() == state.one.keys() and found.two["site.x"].keys() == state.two["site.x"].keys()
-
-
-DIRICHLETS_ALONE = """
-import sys, torch
-from pyrogram import DMV
-from pyrogram.infer import VariationalEM
-from pyrogram.models.dirichlet import dirichlet
-words = torch.tensor([[0, 1, 0], [1, 0, -1]])
-for learn in (False, True):
-    loop = VariationalEM(dirichlet).run(words, DMV(2), learn=learn, num_steps=3, tolerance=0, progress=False)
-    loop.weights(), loop.posterior(), loop.state_dict()
-print([name for name in sys.modules if name.startswith("pyrogram.infer.logistic_normal")])
-"""
-
-
-@pytest.mark.slow
-def test_a_dirichlet_model_has_no_use_for_logistic_normals() -> None:
-    found = subprocess.run([sys.executable, "-c", DIRICHLETS_ALONE], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"
 
 
 def test_the_first_m_step_is_about_the_given_start() -> None:
