@@ -126,7 +126,7 @@ class EventMap:
         for name, (block, place) in self._places(next(iter(values.values())).device).items():
             w = values[block]
             if isinstance(place, slice):
-                tables[name] = w[..., place]
+                tables[name] = w if w.shape[-1] == place.stop - place.start else w[..., place]
                 continue
             if block not in flat:  # double, for gradients are large sums
                 others = [w.new_full((len(w), 1), x, dtype=torch.float64) for x in (-torch.inf, 0.0)]
