@@ -93,7 +93,7 @@ class EventMap:
         Columns of the block, as a slice of its last axis; or indices into all of it and two more numbers, for NEVER and
         for ONE, shape ``(1, E)``, of tables by position ``(B, E)``.
         """
-        if device not in self._moved:
+        if device not in self._places_on:
             places: dict[str, tuple[str, slice | Tensor]] = {}
             for name, events in {**self.tables, **self.located}.items():
                 greatest = max(0, int(events.max(initial=0)))
@@ -108,11 +108,11 @@ class EventMap:
                 with torch.inference_mode(False):  # kept for calls that differentiate
                     rows = index.reshape(len(events) if name in self.located else 1, -1)
                     places[name] = block, torch.from_numpy(rows).to(device)
-            self._moved[device] = places
-        return self._moved[device]
+            self._places_on[device] = places
+        return self._places_on[device]
 
     @cached_property
-    def _moved(self) -> dict[torch.device, dict[str, tuple[str, slice | Tensor]]]:
+    def _places_on(self) -> dict[torch.device, dict[str, tuple[str, slice | Tensor]]]:
         return {}
 
     def gathered(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -131,17 +131,19 @@ class EventMap:
             if block not in flat:  # double, for gradients are large sums
                 others = [w.new_full((len(w), 1), x, dtype=torch.float64) for x in (-torch.inf, 0.0)]
                 flat[block] = torch.cat([w.double().reshape(len(w), -1), *others], 1)
-            one, of_all = len(w) == 1, flat[block]
-            row = of_all[0].gather(0, place.flatten()) if one else of_all.gather(1, place.expand(len(w), -1))
+            if len(w) == 1:
+                listed = flat[block][0].gather(0, place.flatten())
+            else:
+                listed = flat[block].gather(1, place.expand(len(w), -1))
             shape = self.tables[name].shape if name in self.tables else self.located[name].shape[1:]
-            tables[name] = row.to(w.dtype).view(-1, *shape)
+            tables[name] = listed.to(w.dtype).view(-1, *shape)
         return tables
 
     def summed(self, counts: Mapping[str, Tensor], rows: int) -> dict[str, Tensor]:
-        """The inverse, for counts: ``(b, *block.shape)`` by block; of events that are in no table, 0.
+        """The inverse, for counts: ``(b, *block.shape)`` by block, each of which has events in a table; of others 0.
 
-        :param counts: of elements by table.
-        :param rows: b.
+        :param counts: of elements by table, in the shapes that :meth:`gathered` gives.
+        :param rows: b, where there are tables by position.
         """
         sums, flat = dict[str, Tensor](), dict[str, Tensor]()
         for name, (block, place) in self._places(next(iter(counts.values())).device).items():
@@ -149,8 +151,10 @@ class EventMap:
             if isinstance(place, slice):
                 if table.shape[1:] == shape:
                     sums[block] = table
-                else:
-                    sums.setdefault(block, table.new_zeros(len(table), *shape))[..., place] += table
+                    continue
+                if block not in sums:
+                    sums[block] = table.new_zeros(len(table), *shape)
+                sums[block][..., place] += table
                 continue
             if block not in flat:
                 b = rows if name in self.located else len(table)

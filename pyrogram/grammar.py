@@ -680,28 +680,34 @@ def check_blocks(grammar: Grammar, weights: Mapping[str, Tensor], argument: str 
 
 
 def checked_inputs(
-    grammar: Grammar, log_weights: Mapping[str, Tensor], words: Tensor | Sentences, *, shared: bool = False
+    grammar: Grammar,
+    log_weights: Mapping[str, Tensor],
+    words: Tensor | Sentences,
+    *,
+    shared: bool = False,
+    argument: str = "log_weights",
 ) -> Tensor:
     """Words as int64, once they and the shapes of the log weights are known to be right: charts read no further.
 
     :param words: what is known of sentences, if anything, must come otherwise: this would lose it.
     :param shared: whether there must be one grammar, and words of shape ``(N, n)``.
+    :param argument: how messages call the weights.
     :raises TypeError: for sentences of which something is known.
     :raises ValueError: if a block is missing or has another shape, if a sentence is not words and then padding, or if
         words are on another device.
     """
-    batches = check_blocks(grammar, log_weights, "log_weights")
+    batches = check_blocks(grammar, log_weights, argument)
     if isinstance(words, Sentences) and words.known:
         raise TypeError("this takes words, and what is known of them as evidence=, not sentences; take sentences.words")
     words = checked_words(words_of(words), grammar.num_words)
     for name in grammar.blocks:
         if (device := log_weights[name].device) != words.device:
-            raise ValueError(f"log_weights[{name!r}] is on {device} but words are on {words.device}: move one of them")
+            raise ValueError(f"{argument}[{name!r}] is on {device} but words are on {words.device}: move one of them")
     if shared:
         for name, batch in zip(grammar.blocks, batches, strict=True):
             if batch:
                 shape = tuple(grammar.blocks[name].shape)
-                raise ValueError(f"log_weights[{name!r}] must have shape {shape}, not {tuple(log_weights[name].shape)}")
+                raise ValueError(f"{argument}[{name!r}] must have shape {shape}, not {tuple(log_weights[name].shape)}")
         if words.dim() != 2:
             raise ValueError(f"words must have shape (N, n), one row for each sentence, not {tuple(words.shape)}")
     return words

@@ -59,7 +59,7 @@ class KnownDerivation(TorchDistribution):
     def log_partition(self) -> Tensor:
         """log Z in nats, shape ``batch_shape``: where the derivation is known, its log weight."""
         log_z = self.others.log_partition
-        weight = torch.where(self.is_valid, self.others._score_of(self.known), -torch.inf)
+        weight = torch.where(self.is_valid, self.others._log_weight(self.known), -torch.inf)
         return self._chosen(weight, log_z).expand(self.batch_shape)
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -81,7 +81,7 @@ class KnownDerivation(TorchDistribution):
 
     def expected_counts(self) -> Weights:
         """E[f | x, known, w] of every event, shape ``(*batch_shape, *block.shape)`` by block."""
-        expected, known_counts = self.others.expected_counts(), self.others._counts_of(self.known)
+        expected, known_counts = self.others.expected_counts(), self.others._indicators(self.known)
         dims = {name: len(block.shape) for name, block in self.grammar.blocks.items()}
         valid = {n: self.is_valid.reshape(*self.is_valid.shape, *(1,) * d) for n, d in dims.items()}
         counts = {n: self._chosen(torch.where(valid[n], known_counts[n], 0.0), c, dims[n]) for n, c in expected.items()}

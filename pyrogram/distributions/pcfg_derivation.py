@@ -15,7 +15,6 @@ from pyrogram.charts.cfg_batch import Batch
 from pyrogram.charts.cfg_rules import Matches, RuleTable
 from pyrogram.charts.checks import broadcast_shapes
 from pyrogram.charts.leftmost_spans import add_spans, has_spans
-from pyrogram.grammar import Weights
 
 from .charted import Summed, traceable
 from .constraints import LeftmostDerivations
@@ -126,12 +125,6 @@ class PCFGDerivation(RowDerivation):
         total = torch.zeros(batch.numel(), N, N, S, dtype=self._logs.dtype)
         add_spans(total, value.long().cpu().reshape(-1, value.shape[-1]), self.grammar.flat)
         return total.reshape(*batch, N, N, S).to(value.device)
-
-    def counts(self, value: Tensor) -> Weights:
-        """f(x, y): how often each rule is in given derivations, ``{"rules": (*value.shape[:-1], R)}``."""
-        if self._validate_args:
-            self._validate_sample(value)
-        return self._counts_of(value)
 
     # ------------------------------------------------------------------ decoding
 

@@ -113,7 +113,7 @@ class RecursiveDerivation(RowDerivation):
         R = self.grammar.num_events
         if not bool(((value >= -1) & (value < R)).all()):
             raise ValueError(f"values must be rows of events, 0..{R - 1}, and then -1, but some are not")
-        return self._counts_of(value)
+        return self._indicators(value.long())
 
     def item_counts(self, value: Tensor, *names: str) -> dict[str, Tensor]:
         """How often items, or events of blocks, are at each place of given derivations, float64, by name.

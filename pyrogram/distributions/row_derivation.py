@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Derivations as rows of events: what leftmost derivations of rules and derivations of recursions have in common."""
+"""Derivations as rows of integers: what those of rules, of recursions and of subtypes have in common."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.distributions.kl import register_kl
 
 from pyrogram.charts.checks import broadcast_shapes
-from pyrogram.event_map import by_block, first_events, joined
-from pyrogram.grammar import Weights, check_blocks, checked_inputs
+from pyrogram.event_map import first_events, joined
+from pyrogram.grammar import Weights, checked_inputs
 from pyrogram.operators import captured, object_of
 from pyrogram.printable import plural
 
@@ -28,7 +28,7 @@ MOST_ENUMERATED = 10_000
 
 
 class RowDerivation(StructuredDistribution):
-    """p(y | x, w); a value is a row of events, shape ``(L,)``, padded with -1 on the right.
+    """p(y | x, w); a value is a row of integers, shape ``(L,)``, padded with -1 on the right: events, unless it says.
 
     ``log_prob`` is conditional on the words, log p(y | x, w), in nats, never above 0; the joint is
     ``log_prob + log_partition``. Weights need not be normalised.
@@ -59,13 +59,11 @@ class RowDerivation(StructuredDistribution):
         if (weights is None) == (log_weights is None):
             raise ValueError("give either weights or log_weights")
         tables = weights if weights is not None else log_weights or {}
-        check_blocks(grammar, tables, "log_weights" if weights is None else "weights")
-        words = checked_inputs(grammar, tables, words)
+        words = checked_inputs(grammar, tables, words, argument="log_weights" if weights is None else "weights")
         self.grammar, self.words, self.evidence = grammar, words, dict(evidence or {})
-        blocks = {name: tables[name] for name in grammar.blocks}
-        self.weights = None if weights is None else blocks
-        self._log_weights = blocks if weights is None else None
-        batches = [blocks[name].shape[: blocks[name].dim() - len(b.shape)] for name, b in grammar.blocks.items()]
+        self._tables = {name: tables[name] for name in grammar.blocks}  # weights, or their logarithms
+        self.weights = None if weights is None else self._tables
+        batches = [w.shape[: w.dim() - self._dims(name)] for name, w in self._tables.items()]
         for name, t in self.evidence.items():
             if (axes := self._num_axes(name)) > t.dim():
                 raise ValueError(f"evidence on {name} must have {plural(axes, 'dimension')} at least, not {t.dim()}")
@@ -75,7 +73,7 @@ class RowDerivation(StructuredDistribution):
         length = self._length(words.shape[-1])
         super().__init__(self._own_batch, torch.Size([length]), validate_args=validate_args)
         if self._validate_args and not captured():
-            for name, w in blocks.items():
+            for name, w in self._tables.items():
                 if weights is None and not Scores().holds(w.detach()):
                     raise ValueError(f"log_weights must be real numbers or -inf, but some of block {name!r} are not")
                 if weights is not None and not bool(((w >= 0) & (w < torch.inf)).all()):
@@ -84,10 +82,7 @@ class RowDerivation(StructuredDistribution):
     @property
     def log_weights(self) -> Weights:
         """Log weights by block, shape ``(*batch, *block.shape)``; the gradient of a weight of zero is zero."""
-        if self._log_weights is not None:
-            return self._log_weights
-        assert self.weights is not None
-        return {name: safe_log(w) for name, w in self.weights.items()}
+        return self._tables if self.weights is None else {name: safe_log(w) for name, w in self.weights.items()}
 
     # ------------------------------------------------------------------ what a kind of derivations must say
 
@@ -151,8 +146,7 @@ class RowDerivation(StructuredDistribution):
     # ------------------------------------------------------------------ sums
 
     def _inputs(self) -> tuple[Tensor | None, ...]:
-        tables = self.weights if self.weights is not None else self._log_weights or {}
-        return (*tables.values(), self.words, *self.evidence.values())
+        return (*self._tables.values(), self.words, *self.evidence.values())
 
     def _recipe(self) -> tuple[Recipe, list[Tensor]]:
         dims = {name: len(block.shape) for name, block in self.grammar.blocks.items()} | {"words": 1}
@@ -214,27 +208,13 @@ class RowDerivation(StructuredDistribution):
             row, words = (x[first] for x in wide)
             raise ValueError(self._refusal(first, row.tolist(), words))
 
-    def _score(self, value: Tensor) -> Tensor:
-        score = self._score_of(value)
-        return score + self._log_factors(value).to(score) if self.evidence else score
-
-    def _score_of(self, value: Tensor) -> Tensor:
+    def _log_weight(self, value: Tensor) -> Tensor:
         """The log weight of derivations, without factors of evidence."""
-        ids, logs = value.long(), self._logs
-        index = ids.clamp_min(0)
-        if logs.dim() == 1:
-            picked = logs[index]
-        else:
-            batch = broadcast_shapes(logs.shape[:-1], ids.shape[:-1])
-            picked = logs.expand(*batch, logs.shape[-1]).gather(-1, index.expand(*batch, ids.shape[-1]))
-        return torch.where(ids >= 0, picked, torch.zeros_like(picked)).sum(-1)
+        return super()._score(value)
 
-    def _counts_of(self, value: Tensor) -> Weights:
-        """How often each event is in rows, by block; whether they are derivations is no matter."""
-        ids, logs = value.long(), self._logs
-        counts = torch.zeros(*ids.shape[:-1], logs.shape[-1], dtype=logs.dtype, device=ids.device)
-        counts.scatter_add_(-1, ids.clamp_min(0), (ids >= 0).to(logs.dtype))
-        return by_block(counts, self.grammar.blocks)
+    def _score(self, value: Tensor) -> Tensor:
+        log_weight = self._log_weight(value)
+        return log_weight + self._log_factors(value).to(log_weight) if self.evidence else log_weight
 
     def _padded(self, rows: Tensor) -> Tensor:
         """In the width of this distribution's values."""
@@ -257,8 +237,7 @@ class RowDerivation(StructuredDistribution):
         with torch.no_grad():
             scores, rows = self._best(k)
             front = (1,) * (len(self.batch_shape) - len(self._own_batch))
-            like = next(iter((self.weights or self._log_weights or {}).values()))
-            scores = scores.to(like).reshape(k, *front, *self._own_batch)
+            scores = scores.to(next(iter(self._tables.values()))).reshape(k, *front, *self._own_batch)
             return self._wide(rows, (k,)), scores.expand(k, *self.batch_shape)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:

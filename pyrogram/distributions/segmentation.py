@@ -141,11 +141,10 @@ class Segmentation(ScoredStructure):
         table = table.index_put((torch.arange(len(spans), device=spans.device)[:, None], i, i + w + 1), spans[:, i, w])
         if "transition" not in scores:
             return {"segment": table}
-        pairs = scores["transition"]  # of one word there are none
-        return {
-            "segment": table,
-            "transition": pairs if n > 1 else torch.where(torch.zeros_like(pairs) > 0, pairs, 0.0),
-        }
+        pairs = scores["transition"]
+        if n == 1:  # there are none: what the scores are, NaN say, does not matter
+            pairs = pairs.masked_fill(torch.ones_like(pairs, dtype=torch.bool), 0.0)
+        return {"segment": table, "transition": pairs}
 
     @property
     def _trace(self) -> Trace:

@@ -164,7 +164,12 @@ class LatentAnnotations(Grammar):
         return log_z, {BLOCK: counts[0]}
 
     def sentence_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]:
-        """log Z and the expected counts of each tree by itself, shapes ``batch`` and ``(*batch, R)``. No graph."""
+        """log Z in nats and the expected counts of each tree by itself, ``batch`` and ``(*batch, R)``. No graph.
+
+        :param log_weights: shape ``(*batch, R)`` by block.
+        :param words: trees as rows of base rules, shape ``(*batch, n)``.
+        :raises ValueError: if shapes do not fit.
+        """
         words, w = checked_inputs(self, log_weights, words), log_weights[BLOCK]
         batch = broadcast_shapes(w.shape[:-1], words.shape[:-1])
         log_z, counts = chart.expected_counts(*linked(self, w.expand(*batch, w.shape[-1]), words, batch))

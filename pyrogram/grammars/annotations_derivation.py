@@ -17,7 +17,6 @@ from pyrogram.charts.annotation_rules import AnnotationRules, Forest
 from pyrogram.charts.checks import broadcast_shapes
 from pyrogram.distributions.charted import traceable
 from pyrogram.distributions.row_derivation import RowDerivation
-from pyrogram.grammar import Weights
 from pyrogram.operators import captured
 
 if TYPE_CHECKING:
@@ -101,16 +100,12 @@ class SubtypeDerivation(RowDerivation):
 
     # ------------------------------------------------------------------ probabilities
 
-    def _score_of(self, value: Tensor) -> Tensor:
-        if captured():
-            return self._traced_scalar("_score_of", value)
-        return super()._score_of(self.events(value))
+    def _events(self, value: Tensor) -> dict[str, Tensor]:
+        (block,) = self.grammar.blocks
+        return {block: self.events(value)}
 
-    def counts(self, value: Tensor) -> Weights:
-        """How often each event occurs with given subtypes, shape ``(*value.shape[:-1], R)``."""
-        if self._validate_args:
-            self._validate_sample(value)
-        return self._counts_of(self.events(value))
+    def _log_weight(self, value: Tensor) -> Tensor:
+        return self._traced_scalar("_log_weight", value) if captured() else super()._log_weight(value)
 
     def marginals(self) -> Tensor:
         """p(node has subtype), shape ``(*batch_shape, L, K)``, K the most that a symbol has; 0 in the padding."""

@@ -278,7 +278,12 @@ class CFG(Grammar):
     def matches_given(
         self, words: Tensor, batch: torch.Size | None = None, evidence: Mapping[str, Tensor] | None = None
     ) -> Matches:
-        """:meth:`matches`, with the spans that are forbidden; kept with these."""
+        """:meth:`matches`, with the spans that are forbidden; kept with these.
+
+        :param batch: a larger batch, to which words and evidence are expanded first.
+        :param evidence: see :meth:`log_partition`; None: nothing is forbidden.
+        :raises ValueError: if the evidence is not bool, of shape ``(*batch, n+1, n+1)``.
+        """
         matches = self.matches(words, batch)
         if not evidence:
             return matches
@@ -320,7 +325,13 @@ class CFG(Grammar):
     def sentence_counts(
         self, log_weights: Mapping[str, Tensor], words: Tensor, *, evidence: Mapping[str, Tensor] | None = None
     ) -> tuple[Tensor, Weights]:
-        """log Z and the expected counts of each sentence by itself, shapes ``batch`` and ``(*batch, R)``. No graph."""
+        """log Z in nats and the expected counts of each sentence by itself, ``batch`` and ``(*batch, R)``. No graph.
+
+        :param log_weights: shape ``(*batch, R)`` by block.
+        :param words: shape ``(*batch, n)``.
+        :param evidence: see :meth:`log_partition`.
+        :raises ValueError: if shapes do not fit.
+        """
         w, batch = self._flat(log_weights, words)
         matches = self.matches_given(words, batch, evidence)
         log_z, counts = chart.posterior_counts(w, self.table, matches)

@@ -182,7 +182,7 @@ class RecursiveUpdates(CollapsedUpdates):
             first = end
         self._num_numbers = first + 2
         self._spare: Tensor | None = None  # in the place of sentence counts
-        self._left: tuple[Tensor, Any] | None = None  # derivations after the last sweep, and their rows of events
+        self._last_sweep: tuple[Tensor, Any] | None = None  # derivations after the last sweep, and their rows of events
         is_whole = self.sentences.is_whole
         self._known = is_whole.nonzero()[:, 0] if self.knows_derivations else self.words.new_zeros(0)
 
@@ -365,9 +365,9 @@ class RecursiveUpdates(CollapsedUpdates):
         generator: torch.Generator | None,
         temperature: float,
     ) -> Tensor:
-        if self._left is None or not torch.equal(self._left[0], trees):
+        if self._last_sweep is None or not torch.equal(self._last_sweep[0], trees):
             self._check_trees(trees)
-            self._left = None
+            self._last_sweep = None
         order = self._moving(order)
         accepted = torch.ones(len(self.words), dtype=torch.bool)
         if not self._is_compiled(corpus):
@@ -376,15 +376,15 @@ class RecursiveUpdates(CollapsedUpdates):
             return accepted
         seed = int(torch.randint(2**62, (), generator=generator))
         contiguous, (counts, alpha) = trees.contiguous(), self._shared(corpus)
-        rows = self._rows(self.words, contiguous) if self._left is None else self._left[1]
-        self._left, arrays = None, (counts, alpha, rows, order.numpy())
+        rows = self._rows(self.words, contiguous) if self._last_sweep is None else self._last_sweep[1]
+        self._last_sweep, arrays = None, (counts, alpha, rows, order.numpy())
         moved, positions = self._engine.hastings(*arrays, batch_size, seed, temperature)
         events = np.where(rows < self._num_events, rows, -1)
         self._structure.replace(contiguous, events, positions, moved)
         accepted[order] = torch.from_numpy(moved)[order]
         if contiguous is not trees:
             trees.copy_(contiguous)
-        self._left = contiguous.clone(), rows
+        self._last_sweep = contiguous.clone(), rows
         self._write(counts, corpus)
         if corpus.weights:
             new = self.counts(trees)

@@ -86,23 +86,23 @@ class Sweeps(Blocks):
 
     def batches(self) -> Iterator[tuple[Expression, Expression]]:
         """Every batch, as the places in ``order`` from which and up to which it goes."""
-        code, count, size = self.code, COUNT, Name("batch_size", "int")
+        code, size = self.code, Name("batch_size", "int")
         batch = code.set("batch", 0)
-        with code.loop_while(batch < count):
-            end = code.set("batch.end", least(batch + size, count))
+        with code.loop_while(batch < COUNT):
+            end = code.set("batch.end", least(batch + size, COUNT))
             yield batch, end
             code.set("batch", batch + size)
 
     def blocks_of(self, low: Expression, high: Expression) -> Iterator[Expression]:
         """The blocks of a batch, each as the place of its first sentence in ``order``."""
-        code, order = self.code, ORDER
+        code = self.code
         begin = code.set(BEGIN.name, low)
         with code.loop_while(begin < high):
             here = code.set(HERE.name, least(self.lanes, high - begin))
             code.set(RAGGED.name, int(self.lanes > 1))
             n = code.set(N.name, 0)
             with code.loop("lane", 0, here) as x:
-                code.set(N.name, greatest(n, LENGTHS[order[begin + x]]))
+                code.set(N.name, greatest(n, LENGTHS[ORDER[begin + x]]))
             yield begin
             code.set(BEGIN.name, begin + self.lanes)
 
@@ -172,10 +172,10 @@ class Sweeps(Blocks):
 
     def _lines(self, name: str) -> Iterator[tuple[Expression, Expression, Expression]]:
         """The lines of a list of the sentence at hand, each of which has three columns."""
-        code, b = self.code, B
+        code = self.code
         lines, starts, counts = list_parameters(name)
-        start = code.let(starts[b])
-        with code.loop(f"{name}.line", start, start + counts[b]) as line:
+        start = code.let(starts[B])
+        with code.loop(f"{name}.line", start, start + counts[B]) as line:
             first = code.let(line * 3)
             yield code.let(lines[first]), code.let(lines[first + 1]), code.let(lines[first + 2])
 

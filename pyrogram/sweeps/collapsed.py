@@ -96,10 +96,10 @@ class CollapsedSweep(Sweeps):
 
         Factors of events are in log Z and not in the weights that are taken off, so that their expected logs stay.
         """
-        code, b = self.code, B
+        code = self.code
         score = code.set("score", vector_of(0.0))
         for cell in self.cells_of(value(0), ENTRIES_END):
             weights = log_of_lanes(code, self.cell(self.weights, FIRST, cell))
             code.set("score", fma(self.cell(OUT, SENTENCE, cell), weights, score))
-        entropy = select(self.fits(LOG_Z[b]), LOG_Z[b] - total_of(score), -INF)
-        code.put(ENTROPIES, b, entropy)
+        entropy = select(self.fits(LOG_Z[B]), LOG_Z[B] - total_of(score), -INF)
+        code.put(ENTROPIES, B, entropy)

@@ -62,7 +62,7 @@ class HastingsSweep(Sweeps, Draws):
     """
 
     def function(self) -> Function:
-        code, order = self.code, ORDER
+        code = self.code
         self.replacements = Replacements(code, self.listed)
         self.elements.tables.place(code)
         for low, high in self.batches():
@@ -71,7 +71,7 @@ class HastingsSweep(Sweeps, Draws):
                 self._propose(begin - low)
             self.replacements.add_all(low, high, 1.0)
             with code.loop("member", 0, high - low) as k:
-                b = code.set(B.name, order[low + k])
+                b = code.set(B.name, ORDER[low + k])
                 with code.when(self.fits(LOG_Z[b])):
                     self.replacements.decide(b, k)
         of_sampler: list[Array | Name] = [

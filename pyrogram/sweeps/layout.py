@@ -74,15 +74,14 @@ class SentenceLayout(Layout):
 
     def enter(self, code: Code, lane: Expression) -> None:
         """Set variables for the sentence ``b`` in a lane: where parts of tables begin, and their numbers."""
-        b = B
-        code.set("u", Array("distinct", "int")[b])
-        code.set("positions", LENGTHS[b] + 1)
+        code.set("u", Array("distinct", "int")[B])
+        code.set("positions", LENGTHS[B] + 1)
         code.set(FIRST.name, lane * ROOM)
-        code.set(SENTENCE.name, Array("places.starts", "int")[b])
-        code.set(ENTRIES_END.name, Array("entry_ends", "int")[b])
-        code.set(NUMBERS_END.name, Array("places.counts", "int")[b])
+        code.set(SENTENCE.name, Array("places.starts", "int")[B])
+        code.set(ENTRIES_END.name, Array("entry_ends", "int")[B])
+        code.set(NUMBERS_END.name, Array("places.counts", "int")[B])
         for w in (w for w in self.weights if w.name in self.given):  # derivations have no numbers of these
-            code.set(f"row.of.{w.name}", self._rows(w.name)[b])
+            code.set(f"row.of.{w.name}", self._rows(w.name)[B])
             code.set(f"trace.{w.name}", -1)
             for axis in range(w.num_axes):
                 code.set(f"trace.{w.name}.{axis}", 0)

@@ -43,6 +43,7 @@ CASES: dict[str, tuple[Any, Tensor]] = {
 }
 
 
+# torch deprecates jit.trace, which it still has, and warns of each number that validation reads.
 traces = pytest.mark.filterwarnings("ignore:.*torch.jit.trace", "ignore::torch.jit.TracerWarning")
 
 

@@ -102,14 +102,14 @@ class IndependentDraws(Draws):
     """Code for ``draw``."""
 
     def function(self) -> Function:
-        code, b = self.code, B
+        code = self.code
         with self.blocks():
             self.feed_reals()
             self.inside()
             self.put_log_z()
             ranks = code.loop("rank", 0, DRAWS)
-            with self.elements.each_lane(), code.when(self.fits(LOG_Z[b])), ranks as rank:
-                row = code.set("row", rank * BATCH + b)
+            with self.elements.each_lane(), code.when(self.fits(LOG_Z[B])), ranks as rank:
+                row = code.set("row", rank * BATCH + B)
                 seed_stream(code, SEED, row)
                 self.descend(row)
             self.restore()
@@ -122,15 +122,15 @@ class BestDerivation(Descents):
     in_logs = True
 
     def function(self) -> Function:
-        code, b = self.code, B
+        code = self.code
         with self.blocks():
             self.feed(-math.inf)
             self.inside()
             with self.elements.each_lane() as x:
                 score = code.set("score", NUMBERS[Z * self.lanes + x])
-                code.put(SCORES, b, score)
+                code.put(SCORES, B, score)
                 with code.when((score > -INF) & (score < INF)):
-                    self.descend(b)
+                    self.descend(B)
         return Function("best", [*self.parameters(), SCORES], code.body)
 
     def choose(self, table: str) -> None:

@@ -149,7 +149,7 @@ class Blocks:
     @contextmanager
     def blocks(self) -> Iterator[None]:
         """All blocks of the parts that this thread takes: part p has blocks p, p + parts, ..."""
-        code, order = self.code, ORDER
+        code = self.code
         self.elements.tables.place(code)
         self._begin()
         part = code.set("part", take(TURNS))
@@ -158,8 +158,8 @@ class Blocks:
             with code.loop_while(block * self.lanes < COUNT):
                 begin = code.set(BEGIN.name, block * self.lanes)
                 here = code.set(HERE.name, least(self.lanes, COUNT - begin))
-                n = code.set(N.name, LENGTHS[order[begin]])
-                last = LENGTHS[order[begin + here - 1]]
+                n = code.set(N.name, LENGTHS[ORDER[begin]])
+                last = LENGTHS[ORDER[begin + here - 1]]
                 code.set(RAGGED.name, select((here < self.lanes) | (last < n), 1, 0))
                 yield
                 code.set("block", block + PARTS)
@@ -167,8 +167,8 @@ class Blocks:
 
     def feed(self, nothing: float) -> None:
         """The weights of a block into lanes; ``nothing`` for those beyond the end of a sentence."""
-        code, n, elements = self.code, N, self.elements
-        with code.loop("x", 0, n + 1) as x:
+        code, elements = self.code, self.elements
+        with code.loop("x", 0, N + 1) as x:
             code.put(MEMORY, ENDS + x, fill(0.0))
         with elements.each_lane() as x:
             code.put(NUMBERS, (ENDS + AT_N) * self.lanes + x, 1.0)

@@ -92,19 +92,19 @@ class Elements:
         :param table: ``weight``, or another table for each weight.
         :param nothing: of elements that a sentence does not have.
         """
-        code, f, n = self.code, by_axes(region.ref), N
+        code, f = self.code, by_axes(region.ref)
         if self.layout.has_one_place(f):
             ends = (
                 place(Position(x.name, -end.offset)) for x in region.loops for end in x.high if end.name in ("", "n")
             )
-            with self.loops(region, n):
+            with self.loops(region, N):
                 lanes: Expression = fill(nothing)
                 for x in self._unrolled_lanes():
                     lanes = code.let(with_lane(lanes, x, self.number(f, table, nothing)))
                 has_it = fill(real(functools.reduce(greatest, ends, value(1)))) <= _LENGTHS
                 code.put(MEMORY, cell, select(has_it, lanes, fill(nothing)))
             return
-        with code.when(RAGGED > 0), self.loops(region, n):
+        with code.when(RAGGED > 0), self.loops(region, N):
             code.put(MEMORY, cell, fill(nothing))
         with self.in_lanes(region) as here:
             code.put(NUMBERS, cell * self.lanes + here, self.number(f, table, nothing))

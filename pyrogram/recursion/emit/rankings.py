@@ -44,14 +44,14 @@ class Rankings(Descents):
 
         :param is_possible: whether there are any.
         """
-        code, worst, b = self.code, RANKED[_FIRST + (self.k - 1)], B
+        code, worst = self.code, RANKED[_FIRST + (self.k - 1)]
         for head in self.loops.heads(self._clear):
             self._at_item(head.ref)
             for term in self.loops.instances(head):
                 for _ in self._scores(term, _SCORE > worst):
                     self._insert()
         with code.loop("rank", 0, self.k) as rank:
-            row = rank * BATCH + b
+            row = rank * BATCH + B
             self._at_item(Ref(self.elements.cells.goal, True, (), ()))
             score = code.set("of.goal", select(value(is_possible), RANKED[_FIRST + rank], -INF))
             code.put(SCORES, row, score)
