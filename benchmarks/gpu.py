@@ -21,7 +21,7 @@ from pathlib import Path
 
 import torch
 
-from pyrogram.charts import cfg, projective
+from pyrogram.charts import projective
 from pyrogram.distributions import ProjectiveDependencyTree, StateSequence
 from pyrogram.grammars import CFG, DMV, HMM
 from pyrogram.recursion import Recursion
@@ -179,21 +179,22 @@ def symbols(n: int, count: int, speed: float, rounds: int, device: torch.device)
     listed, generator = lists_of_rules(), torch.Generator().manual_seed(0)
     words = torch.randint(5, (count // 8, n), generator=generator)
     few, on_cpu = (words[: max(64, len(words) // share)] for share in (64, 128))
-    rules = torch.randn(len(listed.rules), generator=generator).double()
-    on_device = rules.to(device)
-    whole, part, small = (listed.matches(w) for w in (words, few, on_cpu))
+    rules = {"rules": torch.randn(len(listed.rules), generator=generator).double()}
+    on_device, words, few = {"rules": rules["rules"].to(device)}, words.to(device), few.to(device)
 
     def by_torch() -> object:
-        leaf = on_device.clone().requires_grad_()
-        return torch.autograd.grad(cfg.log_partition(leaf, listed.table, part, by_torch=True).sum(), leaf)
+        leaf = on_device["rules"].clone().requires_grad_()
+        (part, inputs), *_ = listed._on({"rules": leaf}, few, None)[0]
+        program, inputs = part.summed(inputs)
+        return torch.autograd.grad(program.log_partition(inputs, by_torch=True).sum(), leaf)
 
     yield row(
         f"CFG, {len(listed.rules)} rules | {n} | torch.float64",
         None,
         (n, len(words), 8, speed, rounds),
-        lambda: cfg.expected_counts(on_device, listed.table, whole),
+        lambda: listed.expected_counts(on_device, words),
         (len(few), by_torch),
-        (len(on_cpu), lambda: cfg.expected_counts(rules, listed.table, small)),
+        (len(on_cpu), lambda: listed.expected_counts(rules, on_cpu)),
     )
 
 

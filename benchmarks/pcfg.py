@@ -17,7 +17,7 @@ import torch
 from timing import Timing, Work, race
 from torch import Tensor
 
-from pyrogram.charts import cfg
+from pyrogram import CFG
 
 HEADER = [
     "grammar", "n", "", "threads", "batch", "log Z", "log Z, counts", "draws", "torch-struct: log Z, counts", "times",
@@ -80,25 +80,25 @@ class Pyrogram:
     """The charts, with weights as they come from a loop: one tensor of all rules."""
 
     def __init__(self, task: Task, dtype: torch.dtype) -> None:
-        K, P, B, n = task.nonterminals, task.preterminals, task.batch, task.n
-        binary = task.binary()
-        numbered = np.concatenate([binary, np.arange(len(binary))[:, None]], 1)
-        self.rules = cfg.RuleTable(K + P, 0, len(binary) + P * WORDS, numbered, np.zeros((0, 3)))
-        i = np.broadcast_to(np.arange(n)[:, None], (B, n, P))
-        A = np.broadcast_to(np.arange(P), (B, n, P))
-        event = len(binary) + A * WORDS + task.words(B)[:, :, None]
-        table = np.stack([i, i + 1, K + A, event], -1).reshape(-1, 4)
-        self.matches = cfg.Matches(np.full(B, n), np.arange(B + 1) * n * P, table)
-        self.weights = torch.cat([t.flatten() for t in task.weights(dtype)])
+        K, P, B = task.nonterminals, task.preterminals, task.batch
+        symbols = [f"N{a}" for a in range(K)] + [f"T{t}" for t in range(P)]
+        rules: list[tuple[str, list[str]]] = [(symbols[a], [symbols[b], symbols[c]]) for a, b, c in task.binary()]
+        rules += [(symbols[K + t], [f"w{w}"]) for t in range(P) for w in range(WORDS)]
+        self.grammar = CFG(rules, "N0")
+        weights = torch.cat([t.flatten() for t in task.weights(dtype)])
+        self.weights = {"rules": torch.empty_like(weights).index_copy_(0, self.grammar.block_order, weights)}
+        self.words = torch.from_numpy(task.words(B))
 
     def log_z(self) -> Tensor:
-        return cfg.log_partition(self.weights, self.rules, self.matches)
+        return self.grammar.log_partition(self.weights, self.words)
 
     def counts(self) -> tuple[Tensor, Tensor]:
-        return cfg.expected_counts(self.weights, self.rules, self.matches)
+        """The counts in the order of the task's rules."""
+        log_z, counts = self.grammar.expected_counts(self.weights, self.words)
+        return log_z, counts["rules"][self.grammar.block_order]
 
     def draws(self) -> Tensor:
-        return cfg.sample(self.weights, self.rules, self.matches, 1)
+        return self.grammar.draw(self.grammar.expanded(self.weights, self.words.shape[:1]), self.words, 1)
 
 
 class TorchStruct:
@@ -136,8 +136,8 @@ def agreement() -> str:
     for task in TASKS:
         ours, theirs = Pyrogram(task, torch.float64), TorchStruct(task, torch.float64)
         log_z, rules, emissions = theirs.counts()
-        few = ours.matches.of(np.arange(task.peer_batch))
-        own_z, counts = cfg.expected_counts(ours.weights, ours.rules, few)
+        ours.words = ours.words[: task.peer_batch]
+        own_z, counts = ours.counts()
         split = len(task.binary())
         pairs = (
             (own_z, log_z),

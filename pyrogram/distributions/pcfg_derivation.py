@@ -6,17 +6,13 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from pyrogram.charts import cfg as chart
-from pyrogram.charts.cfg_batch import Batch
-from pyrogram.charts.cfg_rules import Matches, RuleTable
 from pyrogram.charts.checks import broadcast_shapes
 from pyrogram.charts.leftmost_spans import add_spans, has_spans
 
-from .charted import Summed, traceable
+from .charted import traceable
 from .constraints import LeftmostDerivations
 from .row_derivation import RowDerivation
 
@@ -41,32 +37,12 @@ class PCFGDerivation(RowDerivation):
         """Leftmost derivations of the words."""
         return LeftmostDerivations(self.grammar.flat, self.words)
 
-    # ------------------------------------------------------------------ charts
-
     def _num_axes(self, name: str) -> int:
         if name != "crossing":
             raise ValueError(
                 f"derivations of a context-free grammar have evidence on 'crossing' alone, not on {name!r}"
             )
         return 2
-
-    def _flat(self, batch: torch.Size | None = None) -> tuple[Tensor, RuleTable, Matches]:
-        """What charts take: log weights, (R,) or (B, R), rules, and matches of B sentences."""
-        batch = self._own_batch if batch is None else batch
-        (w,) = self.log_weights.values()
-        if w.dim() > 1:
-            w = w.expand(*batch, w.shape[-1]).reshape(-1, w.shape[-1])
-        return w, self.grammar.table, self.grammar.matches_given(self.words, batch, self.evidence)
-
-    def _summed(self) -> Summed:
-        w, rules, matches = self._flat()
-        batch = Batch(rules, matches)
-        rows = self.words.expand(*self._own_batch, self.words.shape[-1]).reshape(len(matches), -1).tolist()
-        texts = {}
-        for b, (i, k, symbol, _) in zip(matches.sentence, matches.table, strict=True):
-            texts[int(symbol)] = repr(" ".join(self.grammar.words[x] for x in rows[b][i:k]))
-        inputs = batch.inputs(w.reshape(-1, w.shape[-1]))
-        return Summed(batch.program.recursion, inputs, self._own_batch, batch.names(self.grammar.nonterminals, texts))
 
     # ------------------------------------------------------------------ probabilities
 
@@ -93,25 +69,20 @@ class PCFGDerivation(RowDerivation):
         spans = self.marginals().sum(-1) > 0
         return torch.where((spans & other.evidence["crossing"].to(spans.device)).flatten(-2).any(-1), torch.inf, total)
 
-    def _draw(self, batch: torch.Size, number: int) -> Tensor:
-        return chart.sample(*self._flat(batch), num_samples=number)
-
-    def _best(self, k: int) -> tuple[Tensor, Tensor]:
-        rows, scores = chart.top_k(*self._flat(), k=k)
-        return scores, rows
-
     def _listed(self, words: Tensor) -> Tensor:
-        listed = chart.derivations(self.grammar.table, self.grammar.matches(words))
-        return torch.as_tensor(np.asarray(listed), dtype=torch.long)
+        ones = {name: torch.zeros(1, *b.shape, dtype=torch.float64) for name, b in self.grammar.blocks.items()}
+        number = round(float(self.grammar.log_partition({n: w[0] for n, w in ones.items()}, words.cpu()).exp()))
+        listed: Tensor = self.grammar.best(ones, words.cpu(), number)[1][:, 0] if number else words.new_zeros(0, 1)
+        return listed
 
     def marginals(self) -> Tensor:
         """p(nonterminal A spans words i .. k - 1), shape ``(*batch_shape, n+1, n+1, K)`` [i, k, A]."""
         K, n = len(self.grammar.nonterminals), self.words.shape[-1]
 
         def compute() -> Tensor:
-            spans = chart.span_marginals(*self._flat(), num_symbols=K)
-            missing = n + 1 - spans.shape[1]
-            spans = torch.nn.functional.pad(spans, (0, 0, 0, missing, 0, missing))
+            flat, words = self.grammar.expanded(self.log_weights, self._own_batch), self._sentences(self._own_batch)
+            with torch.no_grad():
+                spans: Tensor = self.grammar.spans(flat, words, evidence=self._evidence(self._own_batch))
             return spans.reshape(*self._own_batch, n + 1, n + 1, K)
 
         spans: Tensor = self._kept("spans", compute)
@@ -136,4 +107,6 @@ class PCFGDerivation(RowDerivation):
             most expected right rules in their places (max-rule).
         """
         with torch.no_grad():
-            return self._wide(chart.mbr(*self._flat(), criterion=criterion), ())
+            flat, words = self.grammar.expanded(self.log_weights, self._own_batch), self._sentences(self._own_batch)
+            evidence = self._evidence(self._own_batch)
+            return self._wide(self.grammar.most_expected(flat, words, criterion, evidence=evidence), ())

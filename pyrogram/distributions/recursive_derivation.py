@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,7 +14,7 @@ from pyrogram.charts.trees import has_cycle
 from pyrogram.event_map import joined
 from pyrogram.grammar import Weights
 
-from .charted import Summed, expected_score, traceable
+from .charted import expected_score, traceable
 from .constraints import RecursiveDerivations
 from .row_derivation import RowDerivation
 
@@ -47,18 +47,6 @@ class RecursiveDerivation(RowDerivation):
 
     def _num_axes(self, name: str) -> int:
         return self.grammar.num_axes(name)
-
-    def _evidence(self, batch: torch.Size) -> dict[str, Tensor]:
-        """Evidence on the B sentences of a batch, shape ``(B, ...)``."""
-        tables = {}
-        for name, t in self.evidence.items():
-            shape = t.shape[t.dim() - self.grammar.num_axes(name) :]
-            tables[name] = t.expand(*batch, *shape).reshape(batch.numel(), *shape)
-        return tables
-
-    def _summed(self) -> Summed:
-        program, inputs = self.grammar.summed(self.log_weights, self._wide_words(), self.evidence)
-        return Summed(program.recursion, inputs, self._own_batch, {})
 
     def marginals(self) -> Tensor:
         """How often each event is expected, shape ``(*batch_shape, R)``: expected counts in the order of events."""
@@ -168,25 +156,6 @@ class RecursiveDerivation(RowDerivation):
     def parts(self, value: Tensor) -> Tensor:
         """How often each event is in given rows, in the shape of :meth:`marginals`."""
         return joined(self.counts(value), self.grammar.blocks)
-
-    def _draw(self, batch: torch.Size, number: int) -> Tensor:
-        flat = self.grammar.flat(self.log_weights, batch)
-        return self.grammar.draw(flat, self._sentences(batch), number, evidence=self._evidence(batch))
-
-    def _sentences(self, batch: torch.Size) -> Tensor:
-        n = self.words.shape[-1]
-        return self.words.expand(*batch, n).reshape(batch.numel(), n)
-
-    # ------------------------------------------------------------------ decoding
-
-    def _best(self, k: int) -> tuple[Tensor, Tensor]:
-        return self._best_of(self.log_weights, k, self._evidence(self._own_batch))
-
-    def _best_of(
-        self, log_weights: Mapping[str, Tensor], k: int, evidence: Mapping[str, Tensor]
-    ) -> tuple[Tensor, Tensor]:
-        flat = self.grammar.flat(log_weights, self._own_batch)
-        return self.grammar.best(flat, self._sentences(self._own_batch), k, evidence=evidence)
 
     @traceable
     def mbr(self) -> Tensor:

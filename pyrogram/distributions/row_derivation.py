@@ -19,7 +19,7 @@ from pyrogram.grammar import Weights, checked_inputs
 from pyrogram.operators import captured, object_of
 from pyrogram.printable import plural
 
-from .charted import Recipe, differ
+from .charted import Recipe, Summed, differ
 from .constraints import Scores
 from .sentence import safe_log
 from .structured import StructuredDistribution, divergence
@@ -111,14 +111,6 @@ class RowDerivation(StructuredDistribution):
         """What is wrong with a value that is no derivation of its words."""
 
     @abstractmethod
-    def _draw(self, batch: torch.Size, number: int) -> Tensor:
-        """Derivations of each of the B sentences of a batch, shape ``(number, B, at most L)``."""
-
-    @abstractmethod
-    def _best(self, k: int) -> tuple[Tensor, Tensor]:
-        """Log weights of the k best of the own batch, with factors, ``(k, B)``; rows ``(k, B, at most L)``."""
-
-    @abstractmethod
     def _listed(self, words: Tensor) -> Tensor:
         """All derivations of one sentence, shape ``(T, at most L)``.
 
@@ -158,6 +150,18 @@ class RowDerivation(StructuredDistribution):
     def _wide_words(self) -> Tensor:
         """The words of each sentence of the own batch."""
         return self.words.expand(*self._own_batch, self.words.shape[-1])
+
+    def _evidence(self, batch: torch.Size) -> dict[str, Tensor]:
+        """Evidence on the B sentences of a batch, shape ``(B, ...)``."""
+        tables = {}
+        for name, t in self.evidence.items():
+            shape = t.shape[t.dim() - self._num_axes(name) :]
+            tables[name] = t.expand(*batch, *shape).reshape(batch.numel(), *shape)
+        return tables
+
+    def _summed(self) -> Summed:
+        recursion, inputs, symbols = self.grammar.summed(self.log_weights, self._wide_words(), self.evidence)
+        return Summed(recursion, inputs, self._own_batch, symbols)
 
     @property
     def _known(self) -> dict[str, Any]:
@@ -215,6 +219,31 @@ class RowDerivation(StructuredDistribution):
     def _score(self, value: Tensor) -> Tensor:
         log_weight = self._log_weight(value)
         return log_weight + self._log_factors(value).to(log_weight) if self.evidence else log_weight
+
+    def _draw(self, batch: torch.Size, number: int) -> Tensor:
+        """Derivations of each of the B sentences of a batch, shape ``(number, B, at most L)``."""
+        flat = self.grammar.expanded(self.log_weights, batch)
+        drawn: Tensor = self.grammar.draw(flat, self._sentences(batch), number, evidence=self._evidence(batch))
+        return drawn
+
+    def _best(self, k: int) -> tuple[Tensor, Tensor]:
+        """Log weights of the k best of the own batch, with factors, ``(k, B)``; rows ``(k, B, at most L)``."""
+        return self._best_of(self.log_weights, k, self._evidence(self._own_batch))
+
+    def _best_of(
+        self, log_weights: Mapping[str, Tensor], k: int, evidence: Mapping[str, Tensor]
+    ) -> tuple[Tensor, Tensor]:
+        """The same of other weights and factors.
+
+        :param evidence: shape ``(B, ...)``.
+        """
+        flat, words = self.grammar.expanded(log_weights, self._own_batch), self._sentences(self._own_batch)
+        best: tuple[Tensor, Tensor] = self.grammar.best(flat, words, k, evidence=evidence)
+        return best
+
+    def _sentences(self, batch: torch.Size) -> Tensor:
+        """Words of each of the B sentences of a batch, shape ``(B, n)``."""
+        return self.words.expand(*batch, self.words.shape[-1]).reshape(batch.numel(), self.words.shape[-1])
 
     def _padded(self, rows: Tensor) -> Tensor:
         """In the width of this distribution's values."""

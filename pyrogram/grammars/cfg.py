@@ -15,26 +15,28 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pyrogram.charts import cfg as chart
 from pyrogram.charts import leftmost
-from pyrogram.charts.cfg_batch import Batch
-from pyrogram.charts.cfg_rules import Matches
-from pyrogram.charts.checks import broadcast_shapes, checked_words
+from pyrogram.charts.checks import checked_words
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.constraints import LeftmostDerivations
 from pyrogram.distributions.pcfg_derivation import PCFGDerivation
 from pyrogram.folding import leaves as leaves_of
-from pyrogram.grammar import Grammar, PackedBlock, Weights, checked_inputs
+from pyrogram.grammar import Grammar, PackedBlock, Weights
 from pyrogram.operators import constant
 from pyrogram.printable import plural, quoted
+from pyrogram.recursion.rules.recursions import Recursion
+from pyrogram.recursion.rules.rewrites import bonus_name
+from pyrogram.recursion.run.tensor_inputs import TensorInputs
 from pyrogram.sentences import Factors, Sentences, words_of
 from pyrogram.sweeps.events import SentenceTable
 
 from . import cfg_sources
-from .cfg_chart import rule_table
+from .cfg_batch import Batch, batches
 from .cfg_numbering import numbered
+from .cfg_rules import Matches, longest, rule_table
 from .cfg_text import Rule, Word, show
 from .cfg_trees import TreeTransform, rules_of, tree_of
+from .page_grammar import PageGrammar, Part
 from .recursive_collapsed import Plan, sweeps
 from .structures import Rules
 
@@ -42,7 +44,7 @@ BLOCK = "rules"
 _MOST_PLACES = 2**29  # of weights by position, in all sentences whose sweeps are compiled
 
 
-class CFG(Grammar):
+class CFG(PageGrammar):
     """A context-free grammar whose rules are chosen by one multinomial for each left-hand side.
 
     Rules need no normal form: a right side is any sequence of nonterminals and terminals, at least one. In a rule a
@@ -256,18 +258,14 @@ class CFG(Grammar):
     @constant
     def longest(self, n: int) -> int:
         """The greatest number of rules in a derivation of at most n words."""
-        return chart.longest(self.table, n)
+        return longest(self.table, n)
 
-    def matches(self, words: Tensor, batch: torch.Size | None = None) -> Matches:
+    def matches(self, words: Tensor) -> Matches:
         """Where lexical rules match; kept, because loops come back to the same sentences.
 
-        :param words: shape ``(*batch, n)``; the B sentences are those of the batch one after the other.
-        :param batch: a larger batch, to which the words are expanded first.
+        :param words: shape ``(B, n)``.
         """
-        array = words.cpu().numpy()
-        if batch is not None and batch != words.shape[:-1]:
-            array = np.broadcast_to(array, (*batch, array.shape[-1]))
-        array = np.ascontiguousarray(array.reshape(-1, array.shape[-1]), np.int64)
+        array = np.ascontiguousarray(words.cpu().numpy(), np.int64)
         key = (array.shape, array.tobytes())
         matches = self._matches.pop(key, None)
         self._matches[key] = matches = self._trie.matches(array) if matches is None else matches
@@ -275,16 +273,12 @@ class CFG(Grammar):
             self._matches.popitem(last=False)
         return matches
 
-    def matches_given(
-        self, words: Tensor, batch: torch.Size | None = None, evidence: Mapping[str, Tensor] | None = None
-    ) -> Matches:
+    def _matches_given(self, words: Tensor, batch: torch.Size, evidence: Mapping[str, Tensor]) -> Matches:
         """:meth:`matches`, with the spans that are forbidden; kept with these.
 
-        :param batch: a larger batch, to which words and evidence are expanded first.
-        :param evidence: see :meth:`log_partition`; None: nothing is forbidden.
         :raises ValueError: if the evidence is not bool, of shape ``(*batch, n+1, n+1)``.
         """
-        matches = self.matches(words, batch)
+        matches = self.matches(words)
         if not evidence:
             return matches
         crossing = evidence["crossing"]
@@ -293,65 +287,94 @@ class CFG(Grammar):
                 f"evidence on crossing must be bool, of shape (*batch, n+1, n+1), not {crossing.dtype} of shape "
                 f"{tuple(crossing.shape)}"
             )
-        N = crossing.shape[-1]
-        wide = crossing if batch is None else crossing.expand(*batch, N, N)
 
         def forbidding() -> Matches:
-            return replace(matches, forbidden=wide.reshape(-1, N, N).cpu().numpy())
+            wide = crossing.expand(*batch, *crossing.shape[-2:]).reshape(-1, *crossing.shape[-2:])
+            return replace(matches, forbidden=wide.cpu().numpy())
 
         return evidence.kept(batch, forbidding) if isinstance(evidence, Factors) else forbidding()
 
-    def log_partition(
-        self,
-        log_weights: Mapping[str, Tensor],
-        words: Tensor | Sentences,
-        *,
-        evidence: Mapping[str, Tensor] | None = None,
+    def _batches(self, words: Tensor, batch: torch.Size, evidence: Mapping[str, Tensor], own: bool) -> list[Batch]:
+        """See :meth:`_parts`."""
+        matches = self._matches_given(words, batch, evidence)
+        return batches(self._blocks, self.table, matches, own=own)
+
+    def _parts(self, words: Tensor, batch: torch.Size, evidence: Mapping[str, Tensor], *, own: bool) -> Sequence[Part]:
+        return [sentences.part for sentences in self._batches(words, batch, evidence, own)]
+
+    def _most_elements(self, n: int) -> int:
+        return longest(self.table, n, with_silent=True)
+
+    def summed(
+        self, log_weights: Mapping[str, Tensor], words: Tensor, evidence: Mapping[str, Tensor]
+    ) -> tuple[Recursion, TensorInputs, Mapping[str, Sequence[str]]]:
+        rows, batch = words.reshape(-1, words.shape[-1]), words.shape[:-1]
+        matches = self._matches_given(rows, batch, evidence)
+        whole = Batch(self._blocks, self.table, matches)
+        program, inputs = whole.part.chosen(whole.part.inputs(self.expanded(log_weights, batch), rows))
+        texts, sentences = dict[int, str](), rows.tolist()
+        for b, (i, k, symbol, _) in zip(matches.sentence, matches.table, strict=True):
+            texts[int(symbol)] = repr(" ".join(self.words[x] for x in sentences[b][i:k]))
+        return program.recursion, inputs, whole.names(self.nonterminals, texts)
+
+    def spans(self, log_weights: Weights, words: Tensor, *, evidence: Mapping[str, Tensor] | None = None) -> Tensor:
+        """p(nonterminal A spans words i .. k - 1), shape ``(B, n+1, n+1, K)`` [i, k, A]; without a graph.
+
+        Zero for sentences without derivations.
+
+        :param log_weights: by block, from :meth:`expanded`.
+        :param words: shape ``(B, n)``.
+        :param evidence: see :meth:`log_partition`.
+        """
+        K, n = len(self.nonterminals), words.shape[-1]
+        total = log_weights[BLOCK].new_zeros(len(words), n + 1, n + 1, K)
+        for batch in self._batches(words, words.shape[:-1], evidence or {}, own=True):
+            part = batch.part
+            log_z, items = part.sums.item_counts(
+                part.inputs(log_weights, words), batch.items, part.evidence, part.batch
+            )
+            spans, N = total[part.rows], batch.matches.max_length + 1
+            for kind, symbols in batch.kinds.symbols(K).items():
+                if kind in items:
+                    spans[:, :N, :N, symbols] = items[kind][..., batch.kinds.number[symbols]].to(spans)
+                elif len(symbols):  # the start symbol, which is over the whole sentence alone
+                    spans[range(len(spans)), 0, batch.matches.lengths, symbols[:, None]] = log_z.isfinite().to(spans)
+            spans[log_z.isnan()] = torch.nan
+        return total
+
+    def most_expected(
+        self, log_weights: Weights, words: Tensor, criterion: str, *, evidence: Mapping[str, Tensor] | None = None
     ) -> Tensor:
-        """log Z, see :meth:`.Grammar.log_partition`.
+        """The derivation that is right in most of its parts, in expectation, shape ``(B, L)``; -1 where there is none.
 
-        :param evidence: ``crossing``, bool, shape ``(*batch, n+1, n+1)``: the spans [i, k] without nonterminals.
-        """
-        w, batch = self._flat(log_weights, words_of(words))
-        matches = self.matches_given(words_of(words), batch, evidence)
-        return chart.log_partition(w, self.table, matches).reshape(batch)
+        Derivations of weight zero are left out.
 
-    def _flat(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, torch.Size]:
-        """Log weights as charts take them, ``(R,)`` or ``(B, R)``, and the batch, of B sentences."""
-        words, w, R = checked_inputs(self, log_weights, words), log_weights[BLOCK], len(self.rules)
-        batch = broadcast_shapes(w.shape[:-1], words.shape[:-1])
-        return w if w.dim() == 1 else w.expand(*batch, R).reshape(-1, R), batch
-
-    def sentence_counts(
-        self, log_weights: Mapping[str, Tensor], words: Tensor, *, evidence: Mapping[str, Tensor] | None = None
-    ) -> tuple[Tensor, Weights]:
-        """log Z in nats and the expected counts of each sentence by itself, ``batch`` and ``(*batch, R)``. No graph.
-
-        :param log_weights: shape ``(*batch, R)`` by block.
-        :param words: shape ``(*batch, n)``.
+        :param log_weights: by block, from :meth:`expanded`.
+        :param words: shape ``(B, n)``.
+        :param criterion: the parts: "spans", labelled spans (a symbol with events that spans words i .. k - 1), or
+            "rules", rules with their spans (of a right side that was split: where its first symbol ends).
         :param evidence: see :meth:`log_partition`.
-        :raises ValueError: if shapes do not fit.
+        :raises ValueError: if the criterion is neither.
         """
-        w, batch = self._flat(log_weights, words)
-        matches = self.matches_given(words, batch, evidence)
-        log_z, counts = chart.posterior_counts(w, self.table, matches)
-        return log_z.reshape(batch), {BLOCK: counts.reshape(*batch, counts.shape[-1])}
-
-    def expected_counts(
-        self,
-        log_weights: Mapping[str, Tensor],
-        words: Tensor | Sentences,
-        *,
-        evidence: Mapping[str, Tensor] | None = None,
-    ) -> tuple[Tensor, Weights]:
-        """See :meth:`.Grammar.expected_counts`.
-
-        :param evidence: see :meth:`log_partition`.
-        """
-        words = checked_inputs(self, log_weights, words, shared=True)
-        matches = self.matches_given(words, words.shape[:-1], evidence)
-        log_z, counts = chart.expected_counts(log_weights[BLOCK].detach(), self.table, matches)
-        return log_z, {BLOCK: counts}
+        if criterion not in ("spans", "rules"):
+            raise ValueError(f"criterion must be 'spans' or 'rules', not {criterion!r}")
+        n, rows = words.shape[-1], list[Tensor]()
+        for batch in self._batches(words, words.shape[:-1], evidence or {}, own=True):
+            part = batch.part
+            inputs = part.inputs(log_weights, words)
+            if criterion == "spans":
+                _, items = part.sums.item_counts(inputs, batch.items, part.evidence, part.batch)
+                gains = {kind: x * torch.from_numpy(batch.has_event(kind)).to(x) for kind, x in items.items()}
+                rows.append(self._with_greatest(part, inputs, gains, n))
+                continue
+            program, inputs = part.chosen(inputs)
+            worth = {name: np.zeros(table.shape) for name, table in inputs.weights.items()}
+            worth |= {name: (x >= 0).astype(float)[None] for name, x in part.events.tables.items()}
+            worth |= {name: (x >= 0).astype(float) for name, x in part.events.located.items()}
+            arguments = inputs.arrays(), worth, part.events.strides, self._most_elements(n)
+            elements = torch.from_numpy(program.program.most_expected(*arguments)[1])
+            rows.append(self._rows(part, elements, n).to(words.device))
+        return torch.cat(rows) if rows else words.new_zeros(0, 1)
 
     def derivation(
         self,
@@ -363,7 +386,7 @@ class CFG(Grammar):
     ) -> PCFGDerivation:
         """p(y | x, w): leftmost derivations of given words.
 
-        :param evidence: see :meth:`log_partition`.
+        :param evidence: ``crossing``, bool, shape ``(*batch, n+1, n+1)``: the spans [i, k] without nonterminals.
         """
         return PCFGDerivation(self, weights, words_of(words), log_weights=log_weights, evidence=evidence)
 
@@ -377,16 +400,15 @@ class CFG(Grammar):
 
     def _plan(self, sentences: Sentences) -> Plan | None:
         """What sweeps are compiled for; None, if there are too many places of words."""
-        batch = Batch(self.table, self.matches_given(sentences.words, evidence=sentences.factors))
-        program = batch.program.program
-        count = sum(int(np.prod(places.shape)) for places in batch.places.values())
-        if count > _MOST_PLACES:
+        words = sentences.words
+        batch = Batch(self._blocks, self.table, self._matches_given(words, words.shape[:-1], sentences.factors))
+        if sum(int(np.prod(places.shape)) for places in batch.places.values()) > _MOST_PLACES:
             return None
-        has_spans = bool(sentences.factors) and batch.form.has_x
+        part, names = batch.part, [*batch.part.evidence]
         return Plan(
-            *(Rules(self), sentences, program, batch.sizes, replace(batch.events, blocks=self.blocks), batch.lists),
-            given={"bonus.X": SentenceTable.of(np.exp(batch.allowed))} if has_spans else {},
-            sums=batch.sums.program,
+            *(Rules(self), sentences, part.sums.with_factors(names).program, batch.sizes, part.events, batch.lists),
+            given={bonus_name(name): SentenceTable.of(np.exp(x.numpy())) for name, x in part.evidence.items()},
+            sums=part.sums.summing(names).program,
         )
 
     sample_trees = Grammar._draw

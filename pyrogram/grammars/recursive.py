@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -18,24 +17,24 @@ from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.recursive_derivation import RecursiveDerivation
 from pyrogram.event_map import EventMap, first_events, num_events
-from pyrogram.grammar import Block, Grammar, TooLong, Weights, checked_inputs, is_cut
+from pyrogram.grammar import Block, TooLong, Weights, is_cut
 from pyrogram.operators import constant
 from pyrogram.printable import plural
 from pyrogram.recursion.rules.lowering import lower
 from pyrogram.recursion.rules.recursions import Recursion
 from pyrogram.recursion.rules.rewrites import bonus_name
 from pyrogram.recursion.rules.traces import Traces
-from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram, fits_compiled
 from pyrogram.sentences import Sentences, Structure, words_of
 
-from .recursive_collapsed import Plan, kept_numbers, numbers_of, sweeps
+from .page_grammar import PageGrammar, Part
+from .recursive_collapsed import Plan, numbers_of, sweeps
 from .recursive_draws import Sampler, drawn
 from .recursive_sizes import check_kinds, fit
 from .recursive_sums import Sums
 from .structures import Rows
 
 
-class RecursiveGrammar(Grammar):
+class RecursiveGrammar(PageGrammar):
     """A grammar that is its recursion: log Z, counts, derivations, every prior and every inference follow from it.
 
     The weights of the recursion are the blocks, by name: their axes are symbols, the last one of each the events of its
@@ -150,38 +149,12 @@ class RecursiveGrammar(Grammar):
             key += ({name: table.tolist() for name, table in self.events.tables.items()},)
         return hashlib.sha256(repr(key).encode()).hexdigest()
 
-    # ------------------------------------------------------------------ log Z and counts
+    # ------------------------------------------------------------------ the page
 
-    def log_partition(
-        self,
-        log_weights: Mapping[str, Tensor],
-        words: Tensor | Sentences,
-        *,
-        evidence: Mapping[str, Tensor] | None = None,
-    ) -> Tensor:
-        """log Z, see :meth:`.Grammar.log_partition`.
+    def _parts(self, words: Tensor, batch: torch.Size, evidence: Mapping[str, Tensor], *, own: bool) -> Sequence[Part]:
+        return [Part(slice(None), self._sums, self.events, evidence, batch)]
 
-        :param evidence: a log bonus for each item, or each use of an event of a block, by its name: shape
-            ``(*batch, n + 1, ..., *sizes)``, positions first, those of words (``w[i]`` stands for i), then symbols.
-            0 says nothing, -inf forbids; log Z is -inf where nothing is left.
-        """
-        inputs, batch = self._on(log_weights, words)
-        program, inputs = self._sums.evident(inputs, evidence or {}, batch)
-        log_z = program.log_partition(inputs).reshape(batch)
-        # Compiled code looks for NaN.
-        return log_z if fits_compiled(*inputs.weights.values()) else self._keep_nan(log_z, log_weights)
-
-    def summed(
-        self, log_weights: Mapping[str, Tensor], words: Tensor, evidence: Mapping[str, Tensor]
-    ) -> tuple[TensorProgram, TensorInputs]:
-        """The program that sums over derivations, and what it is run on.
-
-        :param log_weights: shape ``(*batch, *block.shape)`` by block.
-        :param words: shape ``(*batch, n)``, padded with -1.
-        :param evidence: see :meth:`log_partition`.
-        """
-        inputs, batch = self._on(log_weights, words)
-        return self._sums.evident(inputs, evidence, batch)
+    # ------------------------------------------------------------------ expected numbers of items
 
     def item_counts(
         self,
@@ -198,8 +171,8 @@ class RecursiveGrammar(Grammar):
         :param evidence: see :meth:`log_partition`.
         :raises ValueError: if there is no such item or block.
         """
-        inputs, batch = self._on(log_weights, words)
-        return self._sums.item_counts(inputs, names, evidence or {}, batch)
+        ((part, inputs),), batch = self._on(log_weights, words, evidence)
+        return part.sums.item_counts(inputs, names, part.evidence, batch)[1]
 
     def mbr(
         self,
@@ -216,106 +189,10 @@ class RecursiveGrammar(Grammar):
         :param name: of an item or a block, see :meth:`item_counts`.
         :param evidence: see :meth:`log_partition`.
         """
-        inputs, batch = self._on(log_weights, words)
-        expected = self._sums.item_counts(inputs, [name], evidence or {}, batch)
-        flat = replace(inputs, weights={k: torch.where(w > -torch.inf, 0.0, w) for k, w in inputs.weights.items()})
-        for known, bonus in (evidence or {}).items():  # what it forbids stays forbidden
-            expected[known] = torch.where(bonus > -torch.inf, expected.get(known, torch.zeros_like(bonus)), bonus)
-        program, flat = self._sums.evident(flat, expected, batch)
-        rows = self._rows(program.best(flat, 1, self.events.strides, self.longest(words.shape[-1]))[1][0])
+        ((part, inputs),), batch = self._on(log_weights, words, evidence)
+        _, expected = part.sums.item_counts(inputs, [name], part.evidence, batch)
+        rows = self._with_greatest(part, inputs, expected, words.shape[-1])
         return rows.to(words.device).reshape(*batch, rows.shape[-1])
-
-    def _on(
-        self, log_weights: Mapping[str, Tensor], words: Tensor | Sentences, *, per_sentence: bool = False
-    ) -> tuple[TensorInputs, torch.Size]:
-        """What programs are run on, and the batch shape; see :meth:`flat`."""
-        words = checked_inputs(self, log_weights, words)
-        if self.bias.parts:
-            raise NotImplementedError(
-                "nats of parts are not taken along here; give them as evidence= to the grammar without them, or take "
-                "derivation(..)"
-            )
-        ranks = ((log_weights[name], len(block.shape)) for name, block in self.blocks.items())
-        batch = broadcast_shapes(words.shape[:-1], *(w.shape[:-rank] for w, rank in ranks if w.dim() > rank))
-        tables = self._tables(self.flat(log_weights, batch, own=per_sentence))
-        return self._sums.given(tables, self._flat_words(words, batch)), batch
-
-    def _tables(self, log_weights: Weights) -> Weights:
-        """Log weights of the recursion, from those by block, ``(B, *shape)``."""
-        return log_weights if self.events.is_same else self.events.gathered(log_weights)
-
-    def _by_block(self, counts: Mapping[str, Tensor]) -> Weights:
-        """Counts by block, from those by weight of the recursion, ``(B, *shape)``."""
-        tables = {name: counts[name] for name in self.events.tables}
-        return tables if self.events.is_same else self.events.summed(tables, max(map(len, tables.values())))
-
-    def _rows(self, rows: Tensor) -> Tensor:
-        """Rows of events, from those of elements of the recursion's weights."""
-        return torch.from_numpy(self.events.of_elements(rows.cpu().numpy(), rows.shape[-1])).to(rows.device)
-
-    def expected_counts(
-        self,
-        log_weights: Mapping[str, Tensor],
-        words: Tensor | Sentences,
-        *,
-        evidence: Mapping[str, Tensor] | None = None,
-    ) -> tuple[Tensor, Weights]:
-        """See :meth:`.Grammar.expected_counts`.
-
-        :param evidence: see :meth:`log_partition`.
-        """
-        words = checked_inputs(self, log_weights, words, shared=True)
-        inputs = self._sums.given(self._tables(self.flat(log_weights, words.shape[:-1])), words)
-        factors, constants = evidence or {}, dict[str, Any]()
-        program = self._sums.checked(inputs, factors)
-        if words.is_cpu:  # raised once for many calls, and not counted
-            dtype = torch.float32 if inputs.dtype == torch.float32 else torch.float64
-            constants = {bonus_name(name): kept_numbers(factors, name, dtype) for name in factors}
-        if factors and (not constants or any(numbers is None for numbers in constants.values())):
-            (program, inputs), constants = self._sums.evident(inputs, factors, words.shape[:-1]), {}
-        log_z, counts = program.log_counts(inputs, constants=constants)
-        by_block = {name: c[0] for name, c in self._by_block(counts).items()}
-        is_compiled = fits_compiled(*inputs.weights.values()) and (constants or not factors)
-        return log_z if is_compiled else self._keep_nan(log_z, log_weights), by_block
-
-    def sentence_counts(
-        self, log_weights: Mapping[str, Tensor], words: Tensor, *, evidence: Mapping[str, Tensor] | None = None
-    ) -> tuple[Tensor, Weights]:
-        """log Z and the expected counts of each sentence by itself, shapes ``batch`` and ``(*batch, *block.shape)``.
-
-        Without a graph.
-
-        :param log_weights: shape ``(*batch, *block.shape)`` by block.
-        :param words: shape ``(*batch, n)``.
-        :param evidence: see :meth:`log_partition`.
-        """
-        inputs, batch = self._on(log_weights, words, per_sentence=True)
-        program, inputs = self._sums.evident(inputs, evidence or {}, batch)
-        log_z, counts = program.log_counts(inputs)
-        log_z = log_z.reshape(batch)
-        log_z = self._keep_nan(log_z, log_weights) if batch.numel() > 1 else log_z  # as log Z is of one sentence
-        return log_z, {n: c.reshape(*batch, *self.blocks[n].shape) for n, c in self._by_block(counts).items()}
-
-    def flat(self, log_weights: Mapping[str, Tensor], batch: torch.Size, *, own: bool = False) -> Weights:
-        """Log weights of each of the B sentences of a batch, ``(B, *block.shape)``; ``(1, *block.shape)`` if shared.
-
-        Those of a tilted grammar have its nats.
-
-        :param own: ``(B, *block.shape)``, even if they are shared.
-        """
-        tables, log_weights = {}, self.biased(log_weights)
-        for name, block in self.blocks.items():
-            w = log_weights[name]
-            if w.dim() == len(block.shape):
-                tables[name] = w.expand(batch.numel(), *block.shape) if own else w[None]
-            else:
-                tables[name] = w.expand(*batch, *block.shape).reshape(batch.numel(), *block.shape)
-        return tables
-
-    @staticmethod
-    def _flat_words(words: Tensor, batch: torch.Size) -> Tensor:
-        n = words.shape[-1]
-        return words if words.shape == (batch.numel(), n) else words.expand(*batch, n).reshape(batch.numel(), n)
 
     # ------------------------------------------------------------------ derivations
 
@@ -381,8 +258,9 @@ class RecursiveGrammar(Grammar):
         """
         n = words.shape[-1]
         batch = broadcast_shapes(value.shape[:-1], words.shape[:-1])
-        sentences = self._flat_words(words, batch).tolist()
-        rows = self._flat_words(value.long(), batch).tolist()
+        sentences, rows = (
+            x.expand(*batch, x.shape[-1]).reshape(batch.numel(), -1).tolist() for x in (words, value.long())
+        )
         axes = {name: self.item_axes(name) for name in names}
         shapes = {name: (*(n + 1,) * positions, *sizes) for name, (positions, sizes) in axes.items()}
         counts = {name: torch.zeros(len(rows), *shape, dtype=torch.float64) for name, shape in shapes.items()}
@@ -420,32 +298,6 @@ class RecursiveGrammar(Grammar):
             scores, _ = self._sums.program.best(self._sums.given(ones, rows), 1, {}, 1)
             self._longest[n] = max(1, round(float(scores.max())))
         return self._longest[n]
-
-    def best(
-        self, log_weights: Weights, words: Tensor, k: int, *, evidence: Mapping[str, Tensor] | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """The k best derivations: their log weights, ``(k, B)``, and rows, ``(k, B, L)``; -inf and -1 where none is.
-
-        :param log_weights: by block, from :meth:`flat`.
-        :param words: shape ``(B, n)``.
-        :param evidence: see :meth:`log_partition`; its bonus is part of the log weights of derivations.
-        """
-        inputs = self._sums.given(self._tables(log_weights), words)
-        program, inputs = self._sums.evident(inputs, evidence or {}, words.shape[:-1])
-        scores, rows = program.best(inputs, k, self.events.strides, self.longest(words.shape[-1]))
-        return scores, self._rows(rows)
-
-    def draw(
-        self, log_weights: Weights, words: Tensor, number: int, *, evidence: Mapping[str, Tensor] | None = None
-    ) -> Tensor:
-        """Independent derivations by torch's random numbers, shape ``(number, B, L)``.
-
-        :param evidence: see :meth:`log_partition`.
-        :raises ValueError: if a sentence has no derivation.
-        """
-        inputs = self._sums.given(self._tables(log_weights), words)
-        program, inputs = self._sums.evident(inputs, evidence or {}, words.shape[:-1])
-        return self._rows(program.draw(inputs, number, self.events.strides, self.longest(words.shape[-1])))
 
     def traces(self, words: Sequence[int]) -> Traces:
         """The rows of the derivations of one sentence, to be listed and to be read."""

@@ -47,6 +47,10 @@ class Sums:
             self._programs[key] = tensor_program(with_bonus(self.recursion, key)) if key else self.program
         return self._programs[key]
 
+    def summing(self, names: Sequence[str]) -> TensorProgram:
+        """The same, if nobody asks for derivations: another recursion may have the same sums."""
+        return self.with_factors(names)
+
     @cached_property
     def _programs(self) -> dict[tuple[str, ...], TensorProgram]:
         """By the names of factors: a recursion takes long to be told from others."""
@@ -63,15 +67,16 @@ class Sums:
         return TensorInputs(log_weights, lengths_of_checked(words), rows, sizes, lists, checked=True)
 
     def evident(
-        self, inputs: TensorInputs, evidence: Mapping[str, Tensor], batch: torch.Size
+        self, inputs: TensorInputs, evidence: Mapping[str, Tensor], batch: torch.Size, *, sums_only: bool = False
     ) -> tuple[TensorProgram, TensorInputs]:
         """The program with factors, and what it is run on.
 
         :param inputs: the B sentences of a batch.
         :param evidence: by name, shape ``(*batch, n + 1, ..., *sizes)``: positions, those of words, then other symbols.
+        :param sums_only: whether nobody asks for derivations.
         :raises ValueError: if there is no such item or weight, or its evidence has another shape.
         """
-        program = self.checked(inputs, evidence)
+        program = self.checked(inputs, evidence, sums_only=sums_only)
         weights, B = dict(inputs.weights), batch.numel()
         for name, bonus in evidence.items():
             positions, sizes = self.axes(name)
@@ -79,12 +84,15 @@ class Sums:
             weights[bonus_name(name)] = bonus.to(inputs.dtype).expand(*batch, *shape).reshape(B, *shape)
         return program, replace(inputs, weights=weights) if evidence else inputs
 
-    def checked(self, inputs: TensorInputs, evidence: Mapping[str, Tensor]) -> TensorProgram:
+    def checked(
+        self, inputs: TensorInputs, evidence: Mapping[str, Tensor], *, sums_only: bool = False
+    ) -> TensorProgram:
         """The program with factors of these shapes.
 
+        :param sums_only: whether nobody asks for derivations.
         :raises ValueError: see :meth:`evident`.
         """
-        program = self.with_factors([*evidence])
+        program = self.summing([*evidence]) if sums_only else self.with_factors([*evidence])
         shapes = self._shapes(program, inputs) if evidence else {}
         for name, bonus in evidence.items():
             shape = shapes[bonus_name(name)]
@@ -95,17 +103,17 @@ class Sums:
 
     def item_counts(
         self, inputs: TensorInputs, names: Sequence[str], evidence: Mapping[str, Tensor], batch: torch.Size
-    ) -> dict[str, Tensor]:
-        """How often items are expected in a derivation, by name, shape ``(*batch, n + 1, ..., *sizes)``.
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """log Z, ``(B,)``; how often items are expected in a derivation, by name, ``(*batch, n + 1, ..., *sizes)``.
 
         Differentiable.
         """
-        shapes = self._shapes(self.with_factors([*{*names, *evidence}]), inputs)
+        shapes = self._shapes(self.summing([*{*names, *evidence}]), inputs)
         zero = torch.zeros((), dtype=inputs.dtype, device=inputs.lengths.device)
         none = {name: zero.expand(shapes[bonus_name(name)]) for name in names}
-        program, wide = self.evident(inputs, {**none, **evidence}, batch)
-        counts = program.marginals(wide)[1]
-        return {name: counts[bonus_name(name)].reshape(*batch, *shapes[bonus_name(name)]) for name in names}
+        program, wide = self.evident(inputs, {**none, **evidence}, batch, sums_only=True)
+        log_z, counts = program.marginals(wide)
+        return log_z, {n: counts[bonus_name(n)].reshape(*batch, *shapes[bonus_name(n)]) for n in names}
 
     def axes(self, name: str) -> tuple[int, tuple[int, ...]]:
         """How many positions the evidence on an item or a weight has in one sentence, and the sizes of its symbols.
@@ -117,8 +125,12 @@ class Sums:
 
     def _shapes(self, program: TensorProgram, inputs: TensorInputs) -> dict[str, torch.Size]:
         """Of the tables of one sentence."""
-        n = max([1, *(w.shape[-1] for w in inputs.words.values())])
+        n = self._width(inputs)
         return {w.name: torch.Size([n + 1] * w.num_positions + [*self._sizes(w)]) for w in program.program.tables}
+
+    def _width(self, inputs: TensorInputs) -> int:
+        """The positions of a sentence, 0 aside."""
+        return max([1, *(w.shape[-1] for w in inputs.words.values())])
 
     def _sizes(self, table: WeightTable) -> tuple[int, ...]:
         return tuple(map(self._size, table.sizes))

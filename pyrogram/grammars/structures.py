@@ -21,7 +21,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pyrogram.charts import cfg as cfg_chart
 from pyrogram.charts import dmv_trees
 from pyrogram.charts.leftmost_spans import has_spans
 from pyrogram.charts.trees import check_heads, is_tree, lengths_of
@@ -32,6 +31,8 @@ from pyrogram.distributions.state_sequence import States, state_events
 from pyrogram.event_map import first_events
 from pyrogram.printable import plural
 from pyrogram.sentences import Known, Sentences, Structure
+
+from .cfg_rules import longest
 
 if TYPE_CHECKING:
     from .cfg import CFG
@@ -390,10 +391,10 @@ class Rules(RowStructure):
     # ------------------------------------------------------------------ events
 
     def length(self, n: int) -> int:
-        return cfg_chart.longest(self.grammar.table, n)
+        return longest(self.grammar.table, n)
 
     def num_events(self, n: int) -> int:
-        return cfg_chart.longest(self.grammar.table, n, with_silent=True)
+        return longest(self.grammar.table, n, with_silent=True)
 
     def check_derivations(self, words: Tensor, derivations: Tensor) -> None:
         check_trees(derivations, (len(words), self.length(words.shape[-1])))

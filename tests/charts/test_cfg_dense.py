@@ -2,12 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dense grammars, whose rules with a preterminal are summed over it once a word: the same results as by enumeration."""
 
+import cfg_sums as cfg
 import numpy as np
 import pytest
 import torch
 from test_cfg_chart import arrays, dense, enumerations, expected_counts, random_weights
-
-from pyrogram.charts import cfg
 
 
 @pytest.mark.one_in(6)

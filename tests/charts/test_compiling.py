@@ -57,11 +57,11 @@ from .runtime.lanes import (
     a,
     b,
 )
-from pyrogram.charts import (cfg_batch)
+from pyrogram.charts import (trees)
 def later():
     from ..grammar import Block
 """
-    names = {"hmm_sample", "dmv_sample", "lanes", "cfg_batch", "grammar"}
+    names = {"hmm_sample", "dmv_sample", "lanes", "trees", "grammar"}
     assert {found.stem for found in imported(path, text)} == names
 
 

@@ -12,17 +12,18 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import cfg_oracle
+import cfg_sums as cfg
 import numpy as np
 import pytest
 import torch
 from fake_device import kernels_on, launched
 from other_device import OtherDevice
+from test_cfg_chart import arrays
 from test_hmm_chart import emission_counts, enumerated, law, sequences, tables
 from test_hmm_chart import log_partition as exactly
 from torch import Tensor
 from tree_charts import KINDS, problem, to
 
-from pyrogram.charts import cfg
 from pyrogram.distributions import Segmentation, SpanTree
 from pyrogram.recursion.run.launching import Launcher, launcher_for
 from pyrogram.testing import chi_square
@@ -194,10 +195,7 @@ GRAMMAR = cfg_oracle.Case(
 @pytest.mark.parametrize("own", [False, True], ids=["shared", "of each sentence"])
 def test_grammars(device: Disguised | Real, own: bool) -> None:
     case, B = GRAMMAR, len(GRAMMAR.lengths)
-    rules = cfg.RuleTable(case.num_symbols, 0, case.num_events, case.binary, case.unary)
-    of_sentence = sorted(case.matches, key=lambda row: row[0])
-    offsets = np.cumsum([0, *(2 * n for n in case.lengths)])
-    matches = cfg.Matches(case.lengths, offsets, [row[1:] for row in of_sentence])
+    rules, matches = arrays(case)
     w = torch.randn(*([B] if own else []), case.num_events).double()
     truth = [cfg_oracle.Enumeration(case, b, (w[b] if own else w).numpy()) for b in range(B)]
     log_z, counts = device.there(lambda w: cfg.posterior_counts(w, rules, matches), w)

@@ -16,8 +16,8 @@ from evidence_sums import CASES, EvidenceCase
 from torch.distributions import kl_divergence
 
 from pyrogram import CFG, DMV, HMM, LatentAnnotations
-from pyrogram.charts.cfg_batch import Batch
 from pyrogram.distributions import Sentence
+from pyrogram.grammars.cfg_batch import FormSums
 
 every_case = pytest.mark.parametrize("name", CASES)
 
@@ -200,12 +200,12 @@ def test_derivations_of_minimum_risk_have_no_forbidden_span(monkeypatch: pytest.
     """Not even where such spans would be worth most."""
     case, sentence = both("CFG brackets")
 
-    def spans(batch: Batch, weights: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        B, N = len(batch.matches), batch.matches.max_length + 1
-        X = (torch.from_numpy(batch.allowed) < 0).double()
-        return torch.zeros(B), X, torch.zeros(B, N, batch.sizes.get("P", 0))
+    def worth_what_is_forbidden(sums: FormSums, inputs: Any, names: Any, evidence: Any, batch: torch.Size) -> Any:
+        shapes = {"X": evidence["X"].shape, "T": (*evidence["X"].shape[:3], inputs.sizes["P"])}
+        items = {name: torch.zeros(shapes[name]) for name in names}
+        return torch.zeros(len(evidence["X"])), {**items, "X": (evidence["X"] < 0).double()}
 
-    monkeypatch.setattr(Batch, "_spans", spans)
+    monkeypatch.setattr(FormSums, "item_counts", worth_what_is_forbidden)
     for b, row in enumerate(sentence.derivation(case.words).mbr().tolist()):
         assert case.bonus(b, [x for x in row if x >= 0]) == 0
 

@@ -67,7 +67,7 @@ def test_known_heads_leave_one_tree() -> None:
                 attach[b, head, child] = 0.0
     found = grammar.log_partition(logs, WORDS, evidence={"attach": attach, "root": root})
     torch.testing.assert_close(found, tree.log_prob(heads) + tree.log_partition, rtol=1e-10, atol=1e-10)
-    evidence, flat = {"attach": attach, "root": root}, grammar.flat(logs, WORDS.shape[:-1])
+    evidence, flat = {"attach": attach, "root": root}, grammar.expanded(logs, WORDS.shape[:-1])
     scores, rows = grammar.best(flat, WORDS, 2, evidence=evidence)
     torch.testing.assert_close(scores[0], found, rtol=1e-10, atol=1e-10)
     assert (scores[1] == -torch.inf).all() and (rows[1] == -1).all()

@@ -352,7 +352,7 @@ OTHERS: dict[str, tuple[Callable[[], Any], list[Callable[[Any, Any, Tensor], Any
             lambda g, logs, words: g.mbr_heads(logs, words).float(),
             lambda g, logs, words: g.item_counts(logs, words, "RC")["RC"],
             lambda g, logs, words: g.sentence_counts(logs, words)[1]["attach"],
-            lambda g, logs, words: g.best(g.flat(logs, words.shape[:1]), words, 2)[0],
+            lambda g, logs, words: g.best(g.expanded(logs, words.shape[:1]), words, 2)[0],
         ],
     ),
     "DMV": (lambda: DMV(2), [lambda g, logs, words: g.scores(logs, words)[0]]),

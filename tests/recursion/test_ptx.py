@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pyrogram.charts import cfg_page, chains, dmv, hmm, projective, segments, sibling, spans
-from pyrogram.grammars import low_rank_sums
+from pyrogram.charts import chains, dmv, hmm, projective, segments, sibling, spans
+from pyrogram.grammars import cfg_page, low_rank_sums
 from pyrogram.recursion import Recursion
 from pyrogram.recursion.code import kernels, ptx
 from pyrogram.recursion.emit import threads

@@ -180,12 +180,7 @@ class SumsOnTensors(ABC):
         device = None if generator is None else generator.device
         seed = int(torch.randint(2**62, (), generator=generator, device=device))
         log_z, rows = self.drawn(inputs, number, seed, trace, width)
-        possible = log_z.isfinite()
-        if not possible.all():
-            first = int(possible.long().argmin())
-            if log_z[first].isnan():
-                raise ValueError(f"scores of sentence {first} must be numbers, but some are NaN")
-            raise ValueError(f"sentence {first} has no {self._derivation} of positive weight to sample")
+        check_possible(log_z, self._derivation)
         return rows
 
     def drawn(self, inputs: TensorInputs, number: int, seed: int, trace: Trace, width: int) -> tuple[Tensor, Tensor]:
@@ -199,6 +194,19 @@ class SumsOnTensors(ABC):
     def in_torch(self, inputs: TensorInputs) -> Tensor:
         """Log Z by torch, with any number of derivatives, on any device and under torch's transforms."""
         return self.torch_engine.log_partition(*inputs.for_torch()).to(inputs.dtype)
+
+
+def check_possible(log_z: Tensor, derivation: str) -> None:
+    """
+    :param derivation: what derivations are called in messages.
+    :raises ValueError: if a sentence has no derivation, or weights that are NaN.
+    """
+    possible = log_z.isfinite()
+    if not possible.all():
+        first = int(possible.long().argmin())
+        if log_z[first].isnan():
+            raise ValueError(f"scores of sentence {first} must be numbers, but some are NaN")
+        raise ValueError(f"sentence {first} has no {derivation} of positive weight to sample")
 
 
 class TensorProgram(SumsOnTensors):

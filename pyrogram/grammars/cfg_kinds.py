@@ -37,6 +37,10 @@ class Kinds(NamedTuple):
     lists: dict[str, Numbers]
     sizes: dict[str, int]
 
+    def symbols(self, number: int) -> dict[str, Numbers]:
+        """By kind, those of the first so many symbols that are of the kind."""
+        return {kind: np.nonzero(self.kind[:number] == kind)[0] for kind in "XTZ"}
+
 
 def kinds_of(rules: RuleTable, is_wide: Numbers, start_matches: bool) -> Kinds:
     """The kinds of a grammar; kept with the rules.

@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from pyrogram.recursion.rules.pages import recursion
+from pyrogram.recursion.rules.recursions import Recursion
 from pyrogram.recursion.rules.rewrites import with_bonus
 from pyrogram.recursion.run.on_tensors import TensorProgram
 
@@ -44,8 +45,14 @@ class Form(NamedTuple):
         return matched or any("X" in kind for kind in names) or not any("Z" in kind for kind in names)
 
 
+@cache
+def grammar(form: Form) -> Recursion:
+    """The recursion; one for each form."""
+    return _grammar(form)
+
+
 @recursion(first=0)
-def grammar(p: Any, form: Form) -> None:
+def _grammar(p: Any, form: Form) -> None:
     """X[i, j, A] is the weight of all derivations of words i + 1 .. j from A."""
     i, j, k = p.positions("i j k")
     symbols = {"X": p.symbols("A B C", "N"), "T": p.symbols("a b c", "P")}
@@ -95,12 +102,9 @@ def grammar(p: Any, form: Form) -> None:
 
 
 @cache
-def program(form: Form) -> TensorProgram:
-    """The code for all grammars with these kinds of rules."""
-    return TensorProgram(grammar(form))
+def program(form: Form, names: tuple[str, ...] = ()) -> TensorProgram:
+    """The code for all grammars with these kinds of rules.
 
-
-@cache
-def spans(form: Form) -> TensorProgram:
-    """The same with a bonus for each X over a span: evidence, and its expected count is the span's posterior."""
-    return TensorProgram(with_bonus(grammar(form), ["X"] if form.has_x else []))
+    :param names: of the items, X or T, that have a further factor.
+    """
+    return TensorProgram(with_bonus(grammar(form), names) if names else grammar(form))

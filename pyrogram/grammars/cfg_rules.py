@@ -1,6 +1,10 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""What a chart needs of a context-free grammar: binary and unary rules, and where lexical rules match.
+"""Rules of a context-free grammar and their lexical matches as arrays: what its page is made of.
+
+There are *symbols* and *events*. Each binary or unary rule and each match bears an event, whose weight it has, or -1:
+weight one and no event, for symbols that only exist because longer right sides are split in two. A derivation is the
+sequence of its events from the top down and from left to right (a leftmost derivation in the rules of the user).
 
 Long rules are cut into binary ones here, and only here: a suffix of two or more symbols of a right side becomes a
 symbol of its own with a single rule of weight one and no event. So does a terminal that stands among others that are
@@ -10,14 +14,90 @@ not all terminals. Right sides of terminals alone are matched directly, by a tri
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from graphlib import CycleError, TopologicalSorter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pyrogram.charts.cfg_rules import Matches, RuleTable
-
 Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class RuleTable:
+    """The rules that are not lexical.
+
+    :param num_symbols: symbols are 0 .. num_symbols - 1.
+    :param start: the symbol of a whole sentence.
+    :param num_events: R, events are 0 .. R - 1.
+    :param binary: shape (Nb, 4), int64: [parent, left, right, event].
+    :param unary: shape (Nu, 3), int64: [parent, child, event], each after all unary rules of its child.
+    """
+
+    num_symbols: int
+    start: int
+    num_events: int
+    binary: Any
+    unary: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Matches:
+    """Where the lexical rules of B sentences match.
+
+    :param lengths: shape (B,), numbers of words n, at least 1.
+    :param offsets: shape (B + 1,); the matches of sentence b are rows ``offsets[b]:offsets[b + 1]`` of the table.
+    :param table: shape (M, 4), int64: [i, k, symbol, event], 0 <= i < k <= n: the symbol spans words i .. k - 1.
+    :param forbidden: shape (B, N, N), bool, with N greater than all lengths: [i, k] is true where no symbol that has
+        events may span words i .. k - 1; None: nothing is forbidden.
+    """
+
+    lengths: Any
+    offsets: Any
+    table: Any
+    forbidden: Any = None
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def max_length(self) -> int:
+        """The greatest number of words."""
+        return int(self.lengths.max(initial=1))
+
+    @cached_property
+    def sentence(self) -> Any:
+        """The sentence of each match, shape (M,)."""
+        return np.repeat(np.arange(len(self.lengths)), np.diff(self.offsets))
+
+    def of(self, sentences: Any) -> Matches:
+        """The matches of some sentences, in that order."""
+        sentences = np.asarray(sentences, np.int64)
+        starts, sizes = self.offsets[sentences], np.diff(self.offsets)[sentences]
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        rows = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], sizes)
+        forbidden = None if self.forbidden is None else self.forbidden[sentences]
+        return Matches(self.lengths[sentences], offsets, self.table[rows], forbidden)
+
+
+@lru_cache(maxsize=1024)
+def longest(rules: RuleTable, n: int, with_silent: bool = False) -> int:
+    """The number of events that no derivation of at most n words exceeds, 2n - 1 in Chomsky normal form.
+
+    :param with_silent: count rules without an event, too.
+    """
+    impossible = -(10**9)
+    most = np.full((n + 1, rules.num_symbols), 1)  # any symbol may match any words
+    most[0] = impossible
+    parent, left, right, event = rules.binary.T
+    for m in range(1, n + 1):
+        for j in range(1, m):
+            np.maximum.at(most[m], parent, most[j][left] + most[m - j][right] + (with_silent | (event >= 0)))
+        for above, child, unary_event in rules.unary:
+            most[m][above] = max(most[m][above], most[m][child] + (with_silent or unary_event >= 0))
+    return int(most[1:, rules.start].max())
 
 
 def rule_table(
