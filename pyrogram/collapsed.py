@@ -46,8 +46,7 @@ Proposal = Callable[[Any, Tensor, Weights], Any]
 class CorpusCounts:
     """What all sentences share. A block has either a concentration (its weights are integrated out) or weights.
 
-    :param counts: f by block, shape ``block.shape``, summed over all sentences; changed in place. Blocks that are the
-        value of one and the same site have the same tensor.
+    :param counts: f by block, shape ``block.shape``, summed over all sentences; changed in place.
     :param concentration: Dirichlet concentrations by block, shape ``block.shape``.
     :param weights: the weights of the other blocks, which stay as they are.
     """
@@ -55,13 +54,6 @@ class CorpusCounts:
     counts: Weights
     concentration: Weights
     weights: Weights = _field(default_factory=dict)
-
-    def groups(self) -> list[list[str]]:
-        """Blocks with a concentration, those together that share their counts."""
-        groups: dict[int, list[str]] = {}
-        for name in self.concentration:
-            groups.setdefault(id(self.counts[name]), []).append(name)
-        return list(groups.values())
 
 
 class CollapsedUpdates:
@@ -192,29 +184,18 @@ class CollapsedUpdates:
         """:meth:`collapsed_vb` of arguments that fit."""
         entropies = corpus.counts[next(iter(self.blocks))].new_zeros(len(self.words))
         batches = []
-        for i, _, entropy, new in self._sweep_in_torch(corpus, sentence_counts, order, batch_size):
-            entropies[i] = entropy
-            batches.append((i, self._flat(new)))
-        return entropies, self._sparse(batches)
-
-    def _sweep_in_torch(
-        self, corpus: CorpusCounts, sentence_counts: SentenceCounts, order: Tensor, batch_size: int
-    ) -> Iterator[tuple[Tensor, Tensor, Tensor, Weights]]:
-        """Of each batch its sentences, log Z and entropies, shape ``(B,)``, and new counts, ``(B, *block.shape)``."""
         for i in self._chunks(order, batch_size):
             old = self.dense_counts(sentence_counts, i)
             log_weights = self._others(corpus, old)
             log_z, new = self._posterior(log_weights, i)
-            entropy = torch.where(log_z > -torch.inf, log_z - self._scores(new, log_weights), -torch.inf)
+            entropies[i] = torch.where(log_z > -torch.inf, log_z - self._scores(new, log_weights), -torch.inf)
             self._replace(corpus, old, new)
-            yield i, log_z, entropy, new
+            batches.append((i, self._flat(new)))
+        return entropies, self._sparse(batches)
 
     def _others(self, corpus: CorpusCounts, old: Weights) -> Weights:
         """Log weights (B, *shape) of every sentence of a batch, from the counts without its own."""
-        rest: Weights = {}
-        for group in corpus.groups():
-            counts = torch.stack([old[n] for n in group]).sum(0)
-            rest.update(dict.fromkeys(group, corpus.counts[group[0]] - counts))
+        rest = {n: corpus.counts[n] - old[n] for n in corpus.concentration}
         logs = self._predictive_logs(corpus, rest)
         return {n: w.expand(len(old[n]), *self.blocks[n].shape) for n, w in logs.items()}
 
@@ -355,10 +336,7 @@ class CollapsedUpdates:
         )  # whose tilt is in the proposals as in the target: it cancels
         for i in self._chunks(order, batch_size):
             old = self._counts(trees[i], i)
-            without = {n: corpus.counts[n].clone() for n in corpus.concentration}
-            for group in corpus.groups():
-                rest = corpus.counts[group[0]] - torch.stack([old[n].sum(0) for n in group]).sum(0)
-                without.update(dict.fromkeys(group, rest))
+            without = {n: corpus.counts[n] - old[n].sum(0) for n in corpus.concentration}
             log_weights = {n: w / temperature for n, w in self._predictive_logs(corpus, without).items()}
             posterior = grammar.derivation(None, self.sentences[i], log_weights=log_weights)
             sentences: Any = self.sentences[i] if self.sentences.known else self.words[i]
@@ -404,9 +382,8 @@ class CollapsedUpdates:
     def _log_predictive(self, corpus: CorpusCounts, tree: Weights) -> float:
         """log of B(f + f(t) + α) / B(f + α) for all multinomials, and of fixed weights: p(t | all that f counts)."""
         total = 0.0
-        for group in corpus.groups():
-            events = torch.stack([tree[n] for n in group]).sum(0)
-            block, pseudo = self.blocks[group[0]], corpus.counts[group[0]] + corpus.concentration[group[0]]
+        for n, alpha in corpus.concentration.items():
+            block, events, pseudo = self.blocks[n], tree[n], corpus.counts[n] + alpha
             total += _log_rising(pseudo, events) - _log_rising(block.sums(pseudo), block.sums(events))
         for n, w in corpus.weights.items():
             occurs = tree[n] > 0
@@ -496,7 +473,8 @@ def check_weights(weights: Mapping[str, Tensor], blocks: Mapping[str, Block]) ->
 
 def check_corpus_counts(corpus: CorpusCounts, blocks: Mapping[str, Block]) -> None:
     """
-    :raises ValueError: if a block has no counts, or not one of a concentration and weights, or tables of another shape.
+    :raises ValueError: if a block has no counts of its own, or not one of a concentration and weights, or tables of
+        another shape.
     """
     for name, block in blocks.items():
         _check_table("corpus.counts", corpus.counts, name, block)
@@ -506,6 +484,10 @@ def check_corpus_counts(corpus: CorpusCounts, blocks: Mapping[str, Block]) -> No
             )
         kind = "concentration" if name in corpus.concentration else "weights"
         _check_table(f"corpus.{kind}", getattr(corpus, kind), name, block)
+    if len({corpus.counts[name].data_ptr() for name in blocks}) < len(blocks):
+        raise ValueError(
+            "each block must have counts of its own in corpus.counts; tie the weights of blocks that share"
+        )
 
 
 def check_batches(order: Tensor, batch_size: int, num_sentences: int) -> None:

@@ -268,18 +268,8 @@ class RecursiveUpdates(CollapsedUpdates):
         self, corpus: CorpusCounts, values: Tensor, order: Tensor, batch_size: int
     ) -> tuple[Tensor, Tensor, SentenceCounts]:
         out, self._spare = torch.empty_like(values) if self._spare is None else self._spare, None
-        log_z, entropies = (torch.zeros(len(self.words), dtype=torch.float64) for _ in range(2))
-        order = self._moving(order)
-        if not self._is_compiled(corpus):
-            for i, z, entropy, new in self._sweep_in_torch(corpus, {"values": values}, order, batch_size):
-                log_z[i], entropies[i] = z, entropy.double()
-                for k, own in enumerate(map(self._own, i.tolist())):
-                    table = self._table({name: c[k] for name, c in new.items()})
-                    out[own] = torch.from_numpy(table[self._places[own]])
-            self._write_known(out, entropies)
-            return log_z, entropies, {"values": out}
         counts, alpha = self._shared(corpus)
-        arrays = values.numpy(), out.numpy(), order.numpy()
+        arrays = values.numpy(), out.numpy(), self._moving(order).numpy()
         log_z, entropies = map(torch.from_numpy, self._engine.collapsed_vb(counts, alpha, *arrays, batch_size))
         self._write_known(out, entropies)
         self._write(counts, corpus)
@@ -314,9 +304,6 @@ class RecursiveUpdates(CollapsedUpdates):
 
     def _check_sentence_counts(self, sentence_counts: SentenceCounts) -> None:
         check_sentence_counts(sentence_counts, len(self._places))
-
-    def _is_compiled(self, corpus: CorpusCounts) -> bool:
-        return all(len(group) == 1 for group in corpus.groups())  # sweeps take blocks for independent
 
     # ------------------------------------------------------------------ derivations
 
@@ -370,10 +357,6 @@ class RecursiveUpdates(CollapsedUpdates):
             self._last_sweep = None
         order = self._moving(order)
         accepted = torch.ones(len(self.words), dtype=torch.bool)
-        if not self._is_compiled(corpus):
-            moved = self._plain_hastings(corpus, trees, order, batch_size, generator, temperature)
-            accepted[order] = moved[order]
-            return accepted
         seed = int(torch.randint(2**62, (), generator=generator))
         contiguous, (counts, alpha) = trees.contiguous(), self._shared(corpus)
         rows = self._rows(self.words, contiguous) if self._last_sweep is None else self._last_sweep[1]

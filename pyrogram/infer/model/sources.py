@@ -66,6 +66,9 @@ class WeightReader:
         for block_name, source in sources.items():
             assert isinstance(source, WeightSource)
             chosen[block_name] = self._whole(name, block_name, source, function, len(sentences))
+        is_repeated = len({source.name for source in chosen.values()}) < len(chosen)
+        if is_repeated and not any(source.per_sentence and not source.is_computed for source in chosen.values()):
+            return self._tied(name, function, sentences, chosen, grammar)
         self.used.update({s.name: s for s in chosen.values()})
         return SentenceSite(name, grammar, sentences, {b: s.name for b, s in chosen.items()})
 
@@ -169,8 +172,8 @@ class WeightReader:
             start = size + sum(len(c) for c in constants)
             entries[block][fixed] = start + torch.arange(int(fixed.sum()))
             constants.append(origin.constants[fixed])
-        values = torch.cat(constants)
-        if len(values):
+        if any(len(c) for c in constants):
+            values = torch.cat(constants)
             constant_name = f"{name}.constants"
             sources[constant_name] = WeightSource(constant_name, Block(values.shape), values, is_constant=True)
         self.used.update(sources)
