@@ -8,8 +8,6 @@ hidden Markov models and the DMV, see :mod:`.expansions`.
 """
 
 # mypy: disable-error-code="no-untyped-def"
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -35,14 +33,14 @@ class FlatRules(NamedTuple):
 
     :param start: the nonterminal of a whole sentence.
     :param first: shape (K + 1,); rules of nonterminal A are ``first[A]:first[A + 1]``.
-    :param right: the right side of each rule, shape (R,), int32; context-free rules have one each, in their order. If
-        the last rule of a nonterminal has -x, it stands for x right sides in equal parts: those that the ones before
-        it, in increasing order, have not.
+    :param right: the right side of each rule, shape (R,), int32; those of context-free rules are numbered as they are.
+        The last rule of a nonterminal may have -x instead: it stands for x right sides in equal parts, those that the
+        rules before it, whose right sides increase, have not.
     :param offsets: shape (Q + 1,); right side q is ``symbols[offsets[q]:offsets[q + 1]]``.
     :param symbols: nonterminals as they are, terminal w as -1 - w.
     :param widths: where classes of distances begin, in words; none: nothing depends on distances.
-    :param by_distance: from this nonterminal on, there is one for each class, the first for no distance. One of the
-        others stands for that of the distance from the first: of the number of words since.
+    :param by_distance: from this nonterminal on, there are groups of one nonterminal for each class. The first of a
+        group is as it is, and begins to count words; any other stands for the one whose class is that of their number.
     """
 
     start: int
@@ -54,7 +52,7 @@ class FlatRules(NamedTuple):
     by_distance: int = 0
 
     @classmethod
-    def of(cls, lhs: Sequence[int], rhs: Sequence[Sequence[int]], start: int) -> FlatRules:
+    def of(cls, lhs: Sequence[int], rhs: Sequence[Sequence[int]], start: int) -> "FlatRules":
         """Context-free rules.
 
         :param lhs: not decreasing.
@@ -68,7 +66,7 @@ class FlatRules(NamedTuple):
         """Shape (R,)."""
         return np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
 
-    def same(self, other: FlatRules) -> bool:
+    def same(self, other: "FlatRules") -> bool:
         """Whether these are the same rules in the same order."""
         pairs: Any = zip(self, other, strict=True)
         return self is other or all(np.array_equal(x, y) for x, y in pairs)
@@ -83,20 +81,20 @@ class Draws(NamedTuple):
     :param tries: how often a sentence is drawn, if it was too long.
     """
 
-    model: Int[Tensor, S]
+    model: Int[Tensor, "S"]
     max_length: int
     cut: bool
     tries: int
 
 
-def is_derivation(ids: Int[Tensor, "S L"], words: Int[Tensor, "S n"], rules: FlatRules) -> Bool[Tensor, S]:
+def is_derivation(ids: Int[Tensor, "S L"], words: Int[Tensor, "S n"], rules: FlatRules) -> Bool[Tensor, "S"]:
     """Whether event ids, padded with -1 on the right, are a leftmost derivation of words, padded likewise."""
     valid = np.zeros(len(ids), np.bool_)
     _check_all(_array(ids), _array(words), rules, valid)
     return torch.from_numpy(valid).to(ids.device)
 
 
-def depths(ids: Int[Tensor, "S L"], rules: FlatRules) -> Int[Tensor, S]:
+def depths(ids: Int[Tensor, "S L"], rules: FlatRules) -> Int[Tensor, "S"]:
     """Nonterminals from the root to the one that is farthest from it, both counted, of leftmost derivations.
 
     :param ids: derivations, padded with -1 on the right.
@@ -111,7 +109,7 @@ def depths(ids: Int[Tensor, "S L"], rules: FlatRules) -> Int[Tensor, S]:
 
 
 def ancestral(
-    tables: Sequence[Float[Tensor, G * block]],
+    tables: Sequence[Float[Tensor, "G *block"]],
     draws: Draws,
     rules: FlatRules,
     names: tuple[str, str] = ("sentence", "word"),
@@ -152,22 +150,26 @@ def _check_all(ids, words, rules, valid):
 
 @njit(nogil=True)
 def _check(ids, words, rules):
-    """Rewrite from the left."""
-    n, stack, word, event = len(words), [rules.start], 0, 0
-    while stack:
-        symbol = stack.pop()
+    """Rewrite from the left; ``rest`` holds what is still to come, the next on top."""
+    first, offsets, n = rules.first, rules.offsets, len(words)
+    rest = np.empty(n + 1, np.int64)
+    rest[0], size, word, event = rules.start, 1, 0, 0
+    while size > 0:
+        size -= 1
+        symbol = rest[size]
         if symbol < 0:
             if word == n or words[word] != -1 - symbol:
                 return False
             word += 1
             continue
-        if event == len(ids) or not rules.first[symbol] <= ids[event] < rules.first[symbol + 1]:
+        if event == len(ids) or not first[symbol] <= ids[event] < first[symbol + 1]:
             return False
-        right = rules.symbols[rules.offsets[ids[event]] : rules.offsets[ids[event] + 1]]
-        if word + len(stack) + len(right) > n:  # every symbol to come takes a word at least
+        a, b = offsets[ids[event]], offsets[ids[event] + 1]
+        if word + size + b - a > n:  # every symbol to come takes a word at least
             return False
-        for s in right[::-1]:
-            stack.append(s)
+        for t in range(b - 1, a - 1, -1):
+            rest[size] = rules.symbols[t]
+            size += 1
         event += 1
     return (ids[event:] == -1).all() and (word == n or words[word] == -1)
 
