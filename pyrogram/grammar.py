@@ -22,6 +22,7 @@ from typing_extensions import Self
 from pyrogram.bias import Bias
 from pyrogram.blocks import Block, PackedBlock
 from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size, checked_words, fits_compiled, keep_nan
+from pyrogram.charts.leftmost import Draws
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.operators import (
     LogSum,
@@ -309,19 +310,14 @@ class Grammar(ABC):
         flat = [t.expand(*batch, *t.shape[t.dim() - d :]).reshape(-1, *t.shape[t.dim() - d :]) for t, d in tables]
         full = broadcast_shapes(sample_shape, batch)
         model = torch.arange(batch.numel()).reshape(batch).expand(full).reshape(-1)
-        drawn = self._ancestral(flat, model, max_length, cut, num_tries(too_long))
+        drawn = self._ancestral(flat, Draws(model, max_length, cut, num_tries(too_long)))
         words, derivations = (x.to(flat[0].device).reshape(*full, x.shape[-1]) for x in drawn)
         return words, derivations
 
-    def _ancestral(
-        self, tables: Sequence[Tensor], model: Tensor, max_length: int, cut: bool, tries: int
-    ) -> tuple[Tensor, Tensor]:
+    def _ancestral(self, tables: Sequence[Tensor], draws: Draws) -> tuple[Tensor, Tensor]:
         """Words, ``(S, max_length)``, and derivations, ``(S, L)``, padded with -1.
 
         :param tables: weights of G grammars by block, shape ``(G, *block.shape)``.
-        :param model: the grammar of each draw, shape ``(S,)``.
-        :param cut: whether a sentence that grows too long is cut; if not, it is drawn again.
-        :param tries: how often it is drawn.
         """
         raise NotImplementedError(f"{type(self).__name__} cannot draw sentences")
 

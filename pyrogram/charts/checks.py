@@ -94,11 +94,11 @@ class TooLongError(ValueError):
     """A sentence that was drawn has more words than it may have."""
 
 
-def too_long(tries: int, longest: int) -> TooLongError:
-    """What says that so many sentences in a row were too long."""
+def too_long(tries: int, longest: int, whole: str = "sentence", part: str = "word") -> TooLongError:
+    """What says that so many sentences, say, in a row had too many words."""
     return TooLongError(
-        f"{plural(tries, 'sampled sentence')} in a row had more than {plural(longest, 'word')}; raise max_length, "
-        "take weights that end a sentence sooner, or say too_long='truncate'"
+        f"{plural(tries, f'sampled {whole}')} in a row had more than {plural(longest, part)}; raise max_length, "
+        f"take weights that end a {whole} sooner, or say too_long='truncate'"
     )
 
 

@@ -1,9 +1,14 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Leftmost derivations of context-free grammars, as rules of any form: what is one, and ancestral draws."""
+"""Grammars that go from the top down, from the left: ancestral draws, and what is a derivation.
 
+A sentence is a stack of symbols, at first the start symbol alone. The symbol on top has one multinomial, whose event
+replaces it by a right side: words, which are said, and symbols. Context-free rules of any form do this, and so do
+hidden Markov models and the DMV, see :mod:`.expansions`.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,52 +18,79 @@ from numba import njit
 from torch import Tensor
 
 from pyrogram.charts.checks import too_long
-from pyrogram.charts.runtime.arrays import Array
-from pyrogram.charts.runtime.compiling import kernel
-from pyrogram.charts.runtime.random_numbers import draw_event, seed_stream
 from pyrogram.printable import plural
 
+from .attachments import other_child
+from .runtime.arrays import Array
+from .runtime.compiling import kernel
+from .runtime.random_numbers import draw_event, seed_stream, uniform
 
-@dataclass(frozen=True, eq=False)
-class FlatRules:
+NEVER = 2**40  # how few words a symbol comes to that cannot end
+
+
+class FlatRules(NamedTuple):
     """Rules as arrays.
 
     :param start: the nonterminal of a whole sentence.
-    :param lhs: shape (R,), not decreasing.
     :param first: shape (K + 1,); rules of nonterminal A are ``first[A]:first[A + 1]``.
-    :param offsets: shape (R + 1,); the right side of rule r is ``symbols[offsets[r]:offsets[r + 1]]``.
+    :param right: the right side of each rule, shape (R,), int32; those of context-free rules are numbered as they are.
+        The last rule of a nonterminal may have -x instead: it stands for x right sides in equal parts, those that the
+        rules before it, whose right sides increase, have not.
+    :param offsets: shape (Q + 1,); right side q is ``symbols[offsets[q]:offsets[q + 1]]``.
     :param symbols: nonterminals as they are, terminal w as -1 - w.
+    :param widths: where classes of distances begin, in words; none: nothing depends on distances.
+    :param by_distance: from this nonterminal on, there are groups of one nonterminal for each class. The first of a
+        group is as it is, and begins to count words; any other stands for the one whose class is that of their number.
     """
 
     start: int
-    lhs: Any
-    first: Any
-    offsets: Any
-    symbols: Any
+    first: Array
+    right: Array
+    offsets: Array
+    symbols: Array
+    widths: Array = np.empty(0, np.int64)
+    by_distance: int = 0
 
     @classmethod
-    def of(cls, lhs: Any, rhs: Sequence[Sequence[int]], start: int) -> "FlatRules":
-        sizes = np.array([len(r) for r in rhs], np.int64)
-        symbols = np.array([s for r in rhs for s in r], np.int64)
-        first = np.searchsorted(lhs, np.arange(int(max(lhs)) + 2)).astype(np.int64)
-        offsets = np.concatenate([[0], sizes.cumsum()]).astype(np.int64)
-        return cls(start, np.ascontiguousarray(lhs, np.int64), first, offsets, symbols)
+    def of(cls, lhs: Sequence[int], rhs: Sequence[Sequence[int]], start: int) -> "FlatRules":
+        """Context-free rules.
 
-    def __len__(self) -> int:
-        return len(self.lhs)
+        :param lhs: not decreasing.
+        """
+        first = np.searchsorted(lhs, np.arange(max(lhs) + 2)).astype(np.int64)
+        offsets = np.cumsum([0, *map(len, rhs)])
+        return cls(start, first, np.arange(len(rhs), dtype=np.int32), offsets, np.array([s for r in rhs for s in r]))
+
+    @property
+    def lhs(self) -> Array:
+        """Shape (R,)."""
+        return np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
 
     def same(self, other: "FlatRules") -> bool:
         """Whether these are the same rules in the same order."""
-        if self is other:
-            return True
-        names = ("lhs", "offsets", "symbols")
-        return self.start == other.start and all(np.array_equal(getattr(self, x), getattr(other, x)) for x in names)
+        pairs: Any = zip(self, other, strict=True)
+        return self is other or all(np.array_equal(x, y) for x, y in pairs)
+
+
+class Draws(NamedTuple):
+    """Which sentences are drawn.
+
+    :param model: the grammar of each, shape (S,).
+    :param max_length: the most words that it may have.
+    :param cut: where the event that was drawn would make a sentence too long, take the one that ends it soonest.
+    :param tries: how often a sentence is drawn, if it was too long.
+    """
+
+    model: Int[Tensor, "S"]
+    max_length: int
+    cut: bool
+    tries: int
 
 
 def is_derivation(ids: Int[Tensor, "S L"], words: Int[Tensor, "S n"], rules: FlatRules) -> Bool[Tensor, "S"]:
     """Whether event ids, padded with -1 on the right, are a leftmost derivation of words, padded likewise."""
     valid = np.zeros(len(ids), np.bool_)
-    _check_all(_array(ids), _array(words), rules.start, rules.lhs, rules.offsets, rules.symbols, valid)
+    _check_all(_array(ids), _array(words), rules, valid)
     return torch.from_numpy(valid).to(ids.device)
 
 
@@ -68,8 +100,8 @@ def depths(ids: Int[Tensor, "S L"], rules: FlatRules) -> Int[Tensor, "S"]:
     :param ids: derivations, padded with -1 on the right.
     :raises ValueError: for numbers that are no rules.
     """
-    if len(ids) and ids.shape[1] and int(ids.max()) >= len(rules):
-        raise ValueError(f"derivations must have rules 0..{len(rules) - 1}, not {int(ids.max())}")
+    if len(ids) and ids.shape[1] and int(ids.max()) >= len(rules.right):
+        raise ValueError(f"derivations must have rules 0..{len(rules.right) - 1}, not {int(ids.max())}")
     children = np.add.reduceat((rules.symbols >= 0).astype(np.int64), rules.offsets[:-1])
     deepest = np.zeros(len(ids), np.int64)
     _depths(_array(ids), children, deepest)
@@ -77,83 +109,51 @@ def depths(ids: Int[Tensor, "S L"], rules: FlatRules) -> Int[Tensor, "S"]:
 
 
 def ancestral(
-    weights: Float[Tensor, "G R"],
-    grammar: Int[Tensor, "S"],
+    tables: Sequence[Float[Tensor, "G *block"]],
+    draws: Draws,
     rules: FlatRules,
-    max_length: int,
-    cut: bool = False,
-    tries: int = 10_000,
+    names: tuple[str, str] = ("sentence", "word"),
 ) -> tuple[Int[Tensor, "S n"], Int[Tensor, "S L"]]:
-    """Words and derivations of sentences of at most ``max_length`` words, padded with -1, n = max_length.
+    """Words, as they are said, and events of sentences of at most n words, padded with -1; n = ``max_length``.
 
-    :param weights: of G grammars, normalised by left side.
-    :param grammar: which one each sentence is drawn from.
-    :param cut: where the rule that was drawn would make a sentence too long, take the one that ends it soonest.
-    :param tries: how often a sentence is drawn again.
-    :raises TooLongError: if so many in a row were too long.
-    :raises ValueError: if there is none that is short enough.
+    :param tables: normalised weights of G grammars, whose events are numbered one table after the other.
+    :param names: what errors call sentences and words.
+    :raises TooLongError: if as many in a row as there are tries were too long.
+    :raises ValueError: if they are cut, and there is none that is short enough.
     """
-    cumulative = weights.detach().to("cpu", torch.float64).numpy().copy()
-    sizes_left, soonest = shortest(cumulative, rules) if cut else (np.zeros((1, len(rules) + 1), np.int64),) * 2
-    if cut and len(grammar) and (sizes_left[:, rules.lhs == rules.start].min(1) > max_length).any():
-        raise ValueError(f"the grammar has no sentence of at most {plural(max_length, 'word')}; raise max_length")
-    _accumulate(cumulative, rules.first)
-    words = np.full((len(grammar), max_length), -1, np.int64)
-    events: Any = np.empty(64 * max(1, len(grammar)), np.int64)
-    ends = np.zeros(len(grammar) + 1, np.int64)
-    done, seed = 0, int(torch.randint(2**63 - 1, ()))
-    which = _array(grammar)
-    tables = _Tables(cumulative, rules.first, rules.offsets, rules.symbols, rules.start, cut, sizes_left, soonest)
-    while done < len(grammar):
-        done, failed = _sample_all(tables, which, seed, tries, words, events, ends, done)
-        if failed:
-            raise too_long(tries, max_length)
-        if done < len(grammar):
-            events = np.concatenate([events, np.empty_like(events)])
-    sizes = np.diff(ends)
-    ids = np.full((len(grammar), int(sizes.max(initial=1))), -1, np.int64)
-    ids[np.arange(ids.shape[1]) < sizes[:, None]] = events[: ends[-1]]
-    return torch.from_numpy(words), torch.from_numpy(ids)
+    weights = torch.cat([t.detach().to("cpu", torch.float64).flatten(1) for t in tables], -1).numpy()
+    model, size = _array(draws.model), draws.max_length
+    sizes, least, soonest = _shortest(rules, weights)
+    if draws.cut and len(model) and (least[:, rules.start] > size).any():
+        raise ValueError(f"the grammar has no {names[0]} of at most {plural(size, names[1])}; raise max_length")
+    _accumulate(weights, rules.first)
+    words, ends = np.full((len(model), size), -1), np.zeros(len(model) + 1, np.int64)
+    numbers, seed = (weights, sizes, least, soonest), int(torch.randint(2**63 - 1, ()))
+    events, failed = _draw_all(rules, numbers, model, seed, draws.cut, draws.tries, words, ends)
+    if failed:
+        raise too_long(draws.tries, size, *names)
+    lengths = np.diff(ends)
+    rows = np.full((len(model), int(lengths.max(initial=1))), -1)
+    rows[np.arange(rows.shape[1]) < lengths[:, None]] = events
+    return torch.from_numpy(words), torch.from_numpy(rows)
 
 
 def _array(tensor: Tensor) -> Array:
     return np.ascontiguousarray(tensor.detach().cpu().numpy(), np.int64)
 
 
-def shortest(weights: Array, rules: FlatRules) -> tuple[Array, Array]:
-    """How few words each rule can come to, shape (G, R), and the rule of each nonterminal that does it, (G, K).
-
-    A rule of weight zero comes to nothing in as many as 2^40; of rules that are equally short, the likeliest counts.
-    """
-    never = 2**40
-    sizes = np.full(weights.shape, never)
-    for g, w in enumerate(weights):
-        of_symbols = np.full(len(rules.first) - 1, never)
-        while True:
-            terms = np.where(rules.symbols < 0, 1, of_symbols[np.maximum(rules.symbols, 0)])
-            totals = np.minimum(np.add.reduceat(terms, rules.offsets[:-1]), never)
-            sizes[g] = np.where(w > 0, totals, never)
-            new = np.minimum.reduceat(sizes[g], rules.first[:-1])
-            if np.array_equal(new, of_symbols):
-                break
-            of_symbols = new
-    lhs = np.broadcast_to(rules.lhs, weights.shape)
-    order = np.lexsort((-weights, sizes, lhs), axis=-1)  # by left side, then by size, then by weight
-    return sizes, np.ascontiguousarray(order[:, rules.first[:-1]])
-
-
 @kernel
-def _check_all(ids: Array, words: Array, start: int, lhs: Array, offsets: Array, symbols: Array, valid: Array) -> None:
+def _check_all(ids, words, rules, valid):
     for row in range(len(ids)):
-        valid[row] = _check(ids[row], words[row], start, lhs, offsets, symbols)
+        valid[row] = _check(ids[row], words[row], rules)
 
 
 @njit(nogil=True)
-def _check(ids: Array, words: Array, start: int, lhs: Array, offsets: Array, symbols: Array) -> bool:
+def _check(ids, words, rules):
     """Rewrite from the left; ``rest`` holds what is still to come, the next on top."""
-    n, L = len(words), len(ids)
+    first, offsets, n = rules.first, rules.offsets, len(words)
     rest = np.empty(n + 1, np.int64)
-    rest[0], size, word, event = start, 1, 0, 0
+    rest[0], size, word, event = rules.start, 1, 0, 0
     while size > 0:
         size -= 1
         symbol = rest[size]
@@ -162,23 +162,20 @@ def _check(ids: Array, words: Array, start: int, lhs: Array, offsets: Array, sym
                 return False
             word += 1
             continue
-        if event == L or ids[event] < 0 or ids[event] >= len(lhs) or lhs[ids[event]] != symbol:
+        if event == len(ids) or not first[symbol] <= ids[event] < first[symbol + 1]:
             return False
         a, b = offsets[ids[event]], offsets[ids[event] + 1]
         if word + size + b - a > n:  # every symbol to come takes a word at least
             return False
         for t in range(b - 1, a - 1, -1):
-            rest[size] = symbols[t]
+            rest[size] = rules.symbols[t]
             size += 1
         event += 1
-    for t in range(event, L):
-        if ids[t] != -1:
-            return False
-    return word == n or words[word] == -1
+    return (ids[event:] == -1).all() and (word == n or words[word] == -1)
 
 
 @kernel
-def _depths(ids: Array, children: Array, depths: Array) -> None:
+def _depths(ids, children, depths):
     to_come = np.empty(ids.shape[1] + 1, np.int64)  # children of each nonterminal above the next one
     for row in range(len(ids)):
         above = 0
@@ -195,87 +192,103 @@ def _depths(ids: Array, children: Array, depths: Array) -> None:
 
 
 @kernel
-def _accumulate(weights: Array, first: Array) -> None:
-    for g in range(len(weights)):
-        for a in range(len(first) - 1):
-            for r in range(first[a] + 1, first[a + 1]):
-                weights[g, r] += weights[g, r - 1]
+def _shortest(rules, weights):
+    """How few words right sides and symbols come to, (G, Q) and (G, K), and the event that does it, (G, K).
 
-
-class _Tables(NamedTuple):
-    """Rules and their weights, as compiled code has them.
-
-    :param cumulative: sums of the weights of each left side, of G grammars, (G, R).
-    :param sizes: what :func:`shortest` says, and ``soonest``; one row of zeros unless sentences are ``cut``.
+    Events of weight zero do nothing; of those that are equally short, the likeliest counts.
     """
-
-    cumulative: Array
-    first: Array
-    offsets: Array
-    symbols: Array
-    start: int
-    cut: bool
-    sizes: Array
-    soonest: Array
+    first, right, offsets, symbols = rules.first, rules.right, rules.offsets, rules.symbols
+    sizes = np.zeros((len(weights), len(offsets) - 1), np.int64)
+    least = np.full((len(weights), len(first) - 1), NEVER)
+    soonest = np.zeros(least.shape, np.int64)
+    for g in range(len(weights)):
+        soonest[g], changed = first[:-1], True
+        while changed:
+            changed = False
+            for q in range(len(offsets) - 1):
+                size = 0
+                for t in range(offsets[q], offsets[q + 1]):
+                    size += 1 if symbols[t] < 0 else least[g, symbols[t]]
+                sizes[g, q] = min(size, NEVER)
+            for a in range(len(first) - 1):
+                for e in range(first[a], first[a + 1]):
+                    size = sizes[g, max(right[e], 0)]  # where not all are listed, all are as short
+                    likelier = size == least[g, a] < NEVER and weights[g, e] > weights[g, soonest[g, a]]
+                    if weights[g, e] > 0 and (size < least[g, a] or likelier):
+                        least[g, a], soonest[g, a], changed = size, e, True
+    return sizes, least, soonest
 
 
 @kernel
-def _sample_all(
-    tables: _Tables, which: Array, seed: int, tries: int, words: Array, events: Array, ends: Array, done: int
-) -> tuple[int, bool]:
-    """Draw sentences from ``done`` on, until all are there or ``events`` is full; and whether one failed.
+def _accumulate(weights, first):
+    for g in range(len(weights)):
+        for a in range(len(first) - 1):
+            for e in range(first[a] + 1, first[a + 1]):
+                weights[g, e] += weights[g, e - 1]
 
-    :param which: the grammar of each sentence.
-    """
-    max_length = words.shape[1]
+
+@kernel
+def _draw_all(rules, numbers, model, seed, cut, tries, words, ends):
+    """All events, one sentence after the other, and whether one failed; of each, its words and where its events end."""
     state = np.zeros(1, np.uint64)
-    rest = np.empty(max_length + 1, np.int64)
-    for sample in range(done, len(words)):
+    stack, events = np.empty((256, 2), np.int64), np.empty(64 * len(words), np.int64)
+    sample = 0
+    while sample < len(words):
         seed_stream(state, seed, sample)
-        size = -1
+        end = -1
         for _ in range(tries):
-            size = _sample_one(tables, which[sample], state, words[sample], events, ends[sample], rest)
-            if size != -1:
+            end = _draw_one(rules, numbers, model[sample], cut, state, words[sample], stack, events, ends[sample])
+            if end != -1:
                 break
-        if size == -2:
-            words[sample] = -1
-            return sample, False
-        if size == -1:
-            return sample, True
-        ends[sample + 1] = ends[sample] + size
-    return len(words), False
+        if end == -1:
+            return events, True
+        if end == -2:  # again, with more room
+            stack, events = np.concatenate((stack, stack)), np.concatenate((events, events))
+        else:
+            sample += 1
+            ends[sample] = end
+    return events[: ends[-1]], False
 
 
 @njit(nogil=True)
-def _sample_one(tables: _Tables, g: int, state: Array, words: Array, events: Array, begin: int, rest: Array) -> int:
-    """One sentence of grammar g: its number of events, -1 if it is too long, -2 if ``events`` is full."""
-    first, offsets, symbols, cut = tables.first, tables.offsets, tables.symbols, tables.cut
-    sizes, soonest = tables.sizes[g if cut else 0], tables.soonest[g if cut else 0]
-    n = len(words)
+def _draw_one(rules, numbers, g, cut, state, words, stack, events, end):
+    """The words of one sentence, and its events from ``end`` on: where they end.
+
+    -1 if it is too long, -2 if ``stack`` or ``events`` have no room.
+    """
+    first, right, offsets, symbols = rules.first, rules.right, rules.offsets, rules.symbols
+    cumulative, sizes, least, soonest = numbers
+    classes = len(rules.widths) + 1
     words[:] = -1
-    coming = sizes[soonest[tables.start]]  # how many words there will be at least
-    rest[0], size, word, event = tables.start, 1, 0, begin
-    while size > 0:
+    word, coming = 0, least[g, rules.start]  # the next, and how many there will be at least
+    stack[0], size = (rules.start, 0), 1  # each symbol with the word from which its distance counts
+    while size:
         size -= 1
-        symbol = rest[size]
+        symbol, begin = stack[size]
         if symbol < 0:
             words[word] = -1 - symbol
             word += 1
             continue
-        r = first[symbol] + draw_event(tables.cumulative[g, first[symbol] : first[symbol + 1]], state)
-        if cut:
-            now = sizes[soonest[symbol]]
-            if coming - now + sizes[r] > n:
-                r = soonest[symbol]
-            coming += sizes[r] - now
-        a, b = offsets[r], offsets[r + 1]
-        if word + size + b - a > n:  # every symbol to come takes a word at least
-            return -1
-        if event == len(events):
+        if classes > 1 and symbol >= rules.by_distance:
+            c = (symbol - rules.by_distance) % classes
+            if c == 0:
+                begin = word
+            symbol += np.searchsorted(rules.widths, word - begin, side="right") - c
+        e = first[symbol] + draw_event(cumulative[g, first[symbol] : first[symbol + 1]], state)
+        q = np.int64(right[e])
+        if q < 0:
+            q = other_child(right, first[symbol], e, np.int64(uniform(state) * -q))
+        if coming + sizes[g, q] - least[g, symbol] > len(words):
+            if not cut:
+                return -1
+            e = soonest[g, symbol]
+            q = np.int64(right[e])
+        coming += sizes[g, q] - least[g, symbol]
+        if end == len(events) or size + offsets[q + 1] - offsets[q] > len(stack):
             return -2
-        events[event] = r
-        event += 1
-        for t in range(b - 1, a - 1, -1):
-            rest[size] = symbols[t]
+        events[end] = e
+        end += 1
+        for t in range(offsets[q + 1] - 1, offsets[q] - 1, -1):
+            stack[size] = symbols[t], begin
             size += 1
-    return event - begin
+    return end

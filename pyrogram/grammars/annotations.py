@@ -13,10 +13,11 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts import annotation as chart
-from pyrogram.charts.annotation_grow import ancestral
+from pyrogram.charts import expansions
 from pyrogram.charts.annotation_parse import DECODERS, Decoder, ParseTables, parse, parse_tables
 from pyrogram.charts.annotation_rules import AnnotationRules, Forest, link
 from pyrogram.charts.checks import broadcast_shapes, checked_words
+from pyrogram.charts.leftmost import Draws
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.grammar import (
     Grammar,
@@ -211,10 +212,8 @@ class LatentAnnotations(Grammar):
         """
         return self._draw(weights, sample_shape, max_length, too_long=too_long)
 
-    def _ancestral(
-        self, tables: Sequence[Tensor], model: Tensor, max_length: int, cut: bool, tries: int
-    ) -> tuple[Tensor, Tensor]:
-        return ancestral(tables[0], self.rules, model, max_length, cut, tries)
+    def _ancestral(self, tables: Sequence[Tensor], draws: Draws) -> tuple[Tensor, Tensor]:
+        return expansions.annotated(tables[0], self.rules, draws)
 
     # ------------------------------------------------------------------ parsing
 

@@ -413,10 +413,8 @@ class CFG(PageGrammar):
 
     sample_trees = Grammar._draw
 
-    def _ancestral(
-        self, tables: Sequence[Tensor], model: Tensor, max_length: int, cut: bool, tries: int
-    ) -> tuple[Tensor, Tensor]:
-        return leftmost.ancestral(tables[0], model, self.flat, max_length, cut, tries)
+    def _ancestral(self, tables: Sequence[Tensor], draws: leftmost.Draws) -> tuple[Tensor, Tensor]:
+        return leftmost.ancestral(tables, draws, self.flat)
 
     def _check_normalized(self, weights: Mapping[str, Tensor]) -> None:
         totals = self._blocks[BLOCK].sums(weights[BLOCK])

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyrogram.charts import projective
+from pyrogram.charts import expansions, projective
 from pyrogram.charts.checks import check_size
-from pyrogram.charts.dmv_sample import ancestral
+from pyrogram.charts.leftmost import Draws
 from pyrogram.charts.trees import lengths_of
 from pyrogram.grammar import Block, Grammar, Weights
 from pyrogram.printable import plural
@@ -133,10 +133,8 @@ class DistanceDMV(RecursiveGrammar):
 
     sample_trees = Grammar._draw
 
-    def _ancestral(
-        self, tables: Sequence[Tensor], model: Tensor, max_length: int, cut: bool, tries: int
-    ) -> tuple[Tensor, Tensor]:
-        return ancestral(tables, model, max_length, cut, tries, self.widths)
+    def _ancestral(self, tables: Sequence[Tensor], draws: Draws) -> tuple[Tensor, Tensor]:
+        return expansions.dmv(tables, draws, self.widths)
 
     def arc_marginals(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
         """p(arc | x, w), shape ``(*batch, n+1, n+1)`` [head, dependent]; ROOT is 0.

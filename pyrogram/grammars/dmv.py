@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts import dmv as chart
-from pyrogram.charts import dmv_trees, projective
+from pyrogram.charts import dmv_trees, expansions, projective
 from pyrogram.charts.checks import broadcast_shapes, check_size, checked_words, lengths_of_checked
-from pyrogram.charts.dmv_sample import ancestral
+from pyrogram.charts.leftmost import Draws
 from pyrogram.charts.trees import check_heads, lengths_of
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.projective_tree import ProjectiveDependencyTree
@@ -234,10 +234,8 @@ class DMV(Grammar):
 
     sample_trees = Grammar._draw
 
-    def _ancestral(
-        self, tables: Sequence[Tensor], model: Tensor, max_length: int, cut: bool, tries: int
-    ) -> tuple[Tensor, Tensor]:
-        return ancestral(tables, model, max_length, cut, tries)
+    def _ancestral(self, tables: Sequence[Tensor], draws: Draws) -> tuple[Tensor, Tensor]:
+        return expansions.dmv(tables, draws)
 
     def counts(self, words: Tensor, heads: Tensor) -> Weights:
         """Events of given trees by block, shape ``(*batch, *block.shape)``; the trees may be non-projective."""

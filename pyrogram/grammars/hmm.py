@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
+from pyrogram.charts import expansions
 from pyrogram.charts import hmm as chart
 from pyrogram.charts.checks import check_size, checked_words
 from pyrogram.charts.events import counted
-from pyrogram.charts.hmm_sample import ancestral
+from pyrogram.charts.leftmost import Draws
 from pyrogram.distributions.state_sequence import StateSequence, check_states, state_events
 from pyrogram.event_map import EventMap
 from pyrogram.grammar import (
@@ -121,7 +122,5 @@ class HMM(RecursiveGrammar):
 
     sample_states = Grammar._draw
 
-    def _ancestral(
-        self, tables: Sequence[Tensor], model: Tensor, max_length: int, cut: bool, tries: int
-    ) -> tuple[Tensor, Tensor]:
-        return ancestral(tables, model, max_length, cut, tries)
+    def _ancestral(self, tables: Sequence[Tensor], draws: Draws) -> tuple[Tensor, Tensor]:
+        return expansions.hmm(tables, draws)

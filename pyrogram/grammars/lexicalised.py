@@ -207,7 +207,7 @@ class LexicalisedPCFG(TopDownGrammar):
                 yield dependents + (side * S + s) * T + h, [phrase(s, m)]
 
         lhs, rhs = zip(*expansions(), strict=True)
-        return leftmost.FlatRules.of(np.array(lhs), rhs, 0)
+        return leftmost.FlatRules.of(lhs, rhs, 0)
 
 
 def harmonic(

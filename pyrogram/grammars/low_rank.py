@@ -166,12 +166,11 @@ class LowRankPCFG(TopDownGrammar):
         children = [np.array([phrases + a]) if has_rank else ranks[a] for a in range(N)]
         children += [np.array([tags + t]) for t in range(P)]
         rights = [*children, *(ranks * N if has_rank else []), *(children * (2 * R))]
-        sizes = np.concatenate([[len(x) for x in rights], np.ones(P * V, np.int64)]).astype(np.int64)
+        sizes = [*map(len, rights), *[1] * (P * V)]
         symbols = np.concatenate([*rights, np.tile(-1 - np.arange(V), P)]).astype(np.int64)
         per_side = [len(children), *([R] * N if has_rank else []), *([len(children)] * (2 * R)), *([V] * P)]
-        first = np.concatenate([[0], np.cumsum(per_side)]).astype(np.int64)
-        lhs = np.repeat(np.arange(len(per_side)), per_side)
-        return leftmost.FlatRules(0, lhs, first, np.concatenate([[0], sizes.cumsum()]), symbols)
+        first, offsets = np.cumsum([0, *per_side]), np.cumsum([0, *sizes])
+        return leftmost.FlatRules(0, first, np.arange(len(sizes), dtype=np.int32), offsets, symbols)
 
 
 class TensorPCFG(LowRankPCFG):

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts import dmv as chart
-from pyrogram.charts import dmv_trees, projective
+from pyrogram.charts import dmv_trees, expansions, projective
 from pyrogram.charts.attachments import Attachments, seen_pairs
 from pyrogram.charts.checks import broadcast_shapes, check_size, checked_words
-from pyrogram.charts.dmv_sample import ancestral
+from pyrogram.charts.leftmost import Draws
 from pyrogram.charts.trees import lengths_of
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.event_map import EventMap, by_block, num_events
@@ -316,10 +316,8 @@ class SparseDMV(DMV):
         events = EventMap.of_blocks(self.blocks, {"attach": TableEvents(table.numbers, shape)})
         return Plan(Heads(self), sentences, program, {"V": V}, events, given=factors)
 
-    def _ancestral(
-        self, tables: Sequence[Tensor], model: Tensor, max_length: int, cut: bool, tries: int
-    ) -> tuple[Tensor, Tensor]:
-        return ancestral(tables, model, max_length, cut, tries, attachments=self.attachments)
+    def _ancestral(self, tables: Sequence[Tensor], draws: Draws) -> tuple[Tensor, Tensor]:
+        return expansions.dmv(tables, draws, attachments=self.attachments)
 
 
 def batch_of(table: Tensor, *others: Tensor) -> torch.Size:

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from pyrogram.charts import leftmost
@@ -34,8 +33,5 @@ class TopDownGrammar(RecursiveGrammar):
 
     sample_derivations = Grammar._draw
 
-    def _ancestral(
-        self, tables: Sequence[Tensor], model: Tensor, max_length: int, cut: bool, tries: int
-    ) -> tuple[Tensor, Tensor]:
-        table = torch.cat([t.flatten(1) for t in tables], -1)
-        return leftmost.ancestral(table, model, self.leftmost_rules, max_length, cut, tries)
+    def _ancestral(self, tables: Sequence[Tensor], draws: leftmost.Draws) -> tuple[Tensor, Tensor]:
+        return leftmost.ancestral(tables, draws, self.leftmost_rules)

@@ -23,7 +23,7 @@ def names(path: str) -> set[str]:
 def test_a_kernel_depends_on_what_its_file_imports_directly_or_not():
     own = names("charts/annotation_sums.py")
     assert {"annotation_sums.py", "annotation_rules.py", "lanes.py", "bounds.py"} <= own
-    assert {"annotation_sweeps.py", "dmv_sample.py"}.isdisjoint(own)
+    assert {"annotation_sweeps.py", "expansions.py"}.isdisjoint(own)
 
 
 def test_absolute_imports_count_as_well():
@@ -52,7 +52,7 @@ def test_no_import_is_overlooked():
 def test_every_form_of_import_is_found():
     path = PACKAGE / "charts/not_there.py"
     text = b"""
-from . import hmm_sample, dmv_sample as drawn
+from . import leftmost, expansions as drawn
 from .runtime.lanes import (
     a,
     b,
@@ -61,7 +61,7 @@ from pyrogram.charts import (trees)
 def later():
     from ..grammar import Block
 """
-    names = {"hmm_sample", "dmv_sample", "lanes", "trees", "grammar"}
+    names = {"leftmost", "expansions", "lanes", "trees", "grammar"}
     assert {found.stem for found in imported(path, text)} == names
 
 

@@ -7,7 +7,7 @@ import torch
 
 from pyrogram.grammars.annotations import LatentAnnotations
 from pyrogram.grammars.cfg import CFG
-from pyrogram.testing import GRAMMAR_CHECKS, GrammarCase, checks_for
+from pyrogram.testing import GRAMMAR_CHECKS, GrammarCase, checks_for, chi_square
 
 CATS = "S -> A\nA -> A B | 'x' | 'y'\nB -> 'z'"
 
@@ -159,7 +159,14 @@ def test_trees_drawn_are_those_of_the_joint() -> None:
     grammar = small(2)
     weights = grammar.initial_weights(words(grammar), "random", seed=0)
     torch.manual_seed(0)
-    trees, subtypes = grammar.sample_trees(weights, (500,), max_length=30)
+    trees, subtypes = grammar.sample_trees(weights, (2000,), max_length=30)
     assert grammar.derivation(weights, trees).support.check(subtypes).all()
+    different, count = trees.unique(dim=0, return_counts=True)
+    tree = max(different[count > 100], key=lambda tree: int((tree >= 0).sum()))
+    posterior, drawn = grammar.derivation(weights, tree), subtypes[(trees == tree).all(-1)]
+    listed = posterior.enumerate_support()
+    seen = torch.stack([(drawn == one).all(-1).sum() for one in listed])
+    assert len(listed) > 2 and seen.sum() == len(drawn)
+    assert chi_square(seen, posterior.log_prob(listed).exp()) > 1e-4
     with pytest.raises(ValueError, match="a multinomial of 'rules' sums to"):
         grammar.sample_trees({"rules": 2 * weights["rules"]})
