@@ -9,14 +9,12 @@ from torch import Tensor
 from torch.distributions.kl import register_kl
 
 from pyrogram.charts.checks import check_tensors
-from pyrogram.charts.spanning import nonprojective
-from pyrogram.recursion.run.on_tensors import SumsOnTensors
 
 from .charted import expected_score
-from .dependency_tree import DependencyTreeDistribution, SummedTreeDistribution, comparable
+from .dependency_tree import DependencyTreeDistribution, comparable
 
 
-class DependencyTree(SummedTreeDistribution):
+class DependencyTree(DependencyTreeDistribution):
     r"""Dependency trees of given sentences whose arcs may cross, :math:`p(y) = \exp(\mathrm{score}(y)) / Z`.
 
     A value is a tensor of heads, shape ``(n,)``, as in CoNLL: word c (counted from 1) has head ``value[c - 1]``
@@ -83,17 +81,8 @@ class DependencyTree(SummedTreeDistribution):
         check_tensors({"arc_scores": arc_scores}, lengths=lengths)
         super().__init__({"arc_scores": arc_scores}, {"arc_scores": "NN"}, lengths, multiroot, validate_args)
 
-    @property
-    def _program(self) -> SumsOnTensors:
-        return nonprojective.program(self.multiroot)
-
-    def _heads_of(self, rows: Tensor) -> Tensor:
-        return rows
-
-    def _events(self, heads: Tensor) -> dict[str, Tensor]:
-        N = heads.shape[-1] + 1
-        arc = heads.clamp_min(0) * N + torch.arange(1, N, device=heads.device)
-        return {"arc": torch.where(heads >= 0, arc, -1)}
+    def _read(self, rows: Tensor) -> Tensor:
+        return rows  # which are heads already
 
 
 @register_kl(DependencyTreeDistribution, DependencyTree)

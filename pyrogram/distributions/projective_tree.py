@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
@@ -15,11 +15,10 @@ from pyrogram.charts.trees import arc_valences, over_valences, stop_valences
 from pyrogram.recursion.emit.traces import Trace
 from pyrogram.recursion.run.on_tensors import TensorProgram
 
-from .charted import Options, copied
-from .dependency_tree import SummedTreeDistribution
+from .dependency_tree import DependencyTreeDistribution, arcs_of, stops_of
 
 
-class ProjectiveDependencyTree(SummedTreeDistribution):
+class ProjectiveDependencyTree(DependencyTreeDistribution):
     r"""Projective dependency trees of given sentences, :math:`p(y) = \exp(\mathrm{score}(y)) / Z`.
 
     A value is a tensor of heads, shape ``(n,)``, as in CoNLL: word c (counted from 1) has head ``value[c - 1]``
@@ -82,7 +81,7 @@ class ProjectiveDependencyTree(SummedTreeDistribution):
         self._valence = valence
         shapes = {"arc_scores": "NNV" if valence else "NN", "stop_scores": "N2S"}
         scores = {"arc_scores": arc_scores, "stop_scores": stop_scores}
-        super().__init__(scores, shapes, lengths, multiroot, validate_args)
+        super().__init__(scores, shapes, lengths, multiroot, validate_args, valence=valence)
         if stop_scores is not None and self._valences > 1 and stop_scores.shape[-1] != self._valences:
             raise ValueError(
                 f"stop_scores must have {self._valences} valences, as arc_scores have, not {stop_scores.shape[-1]}"
@@ -93,10 +92,6 @@ class ProjectiveDependencyTree(SummedTreeDistribution):
         return ProjectiveDependencyTree
 
     @property
-    def _options(self) -> Options:
-        return (("valence", self._valence),)
-
-    @property
     def _valences(self) -> int:
         return self.arc_scores.shape[-1] if self._valence else 1
 
@@ -105,31 +100,20 @@ class ProjectiveDependencyTree(SummedTreeDistribution):
         stops = 0 if self.stop_scores is None else self.stop_scores.shape[-1]
         return projective.program(self._valences, stops, self.multiroot)
 
-    def _weights(self, scores: Mapping[str, Tensor], lengths: Tensor) -> dict[str, Tensor]:
-        is_flat = self._valence and self._valences == 1
-        return {name: x.squeeze(-1) if is_flat and name == "arc" else x for name, x in scores.items()}
-
-    def _of_weights(self, counts: Mapping[str, Tensor]) -> Sequence[Tensor]:
-        is_flat = self._valence and self._valences == 1
-        return [x.unsqueeze(-1) if is_flat and name == "arc" else x for name, x in counts.items()]
+    def _weights(self, scores: Mapping[str, Tensor], lengths: Tensor) -> Mapping[str, Tensor]:
+        return {**scores, "arc": scores["arc"].squeeze(-1)} if self._valence and self._valences == 1 else scores
 
     @property
     def _trace(self) -> Trace:
         return projective.arc_numbers(self.event_shape[0] + 1, by_valence=self._valences > 1)
 
-    def marginals(self) -> Tensor:
-        """p(arc is in the tree), shape ``(*batch_shape, n+1, n+1)`` [head, dependent]."""
-        arcs = self._posterior()[1]
-        arcs = over_valences(arcs) if self._valence else copied(arcs)
-        return arcs.expand(*self.batch_shape, *arcs.shape[-2:])
+    def _by_part(self, table: Tensor) -> Tensor:
+        return over_valences(table) if self._valence else table
 
-    def _events(self, heads: Tensor) -> dict[str, Tensor]:
-        N, V, real = heads.shape[-1] + 1, self._valences, heads >= 0
-        arc = heads.clamp_min(0) * N + torch.arange(1, N, device=heads.device)
-        events = {"arc": torch.where(real, arc * V + arc_valences(heads, V) if V > 1 else arc, -1)}
+    def _events(self, value: Tensor) -> dict[str, Tensor]:
+        arc, V = arcs_of(value), self._valences
+        events = {"arc": torch.where(value >= 0, arc * V + arc_valences(value, V), -1) if V > 1 else arc}
         if self.stop_scores is not None:
             S = self.stop_scores.shape[-1]
-            side = torch.arange(2 * N, device=heads.device)[2:]  # of words alone
-            stop = side * S + stop_valences(heads, S)[..., 1:, :].flatten(-2)
-            events["stop"] = torch.where(real.repeat_interleave(2, -1), stop, -1)
+            events["stop"] = stops_of(value, stop_valences(value, S), S)
         return events

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pyrogram.charts import cfg_page, chains, dmv, hmm, projective, segments, sibling, spans
+from pyrogram.charts import cfg_page, dmv, hmm, projective
+from pyrogram.distributions import higher_order_chain, segmentation, sibling_tree, span_tree
 from pyrogram.grammars import low_rank_sums
 from pyrogram.recursion import Recursion
 from pyrogram.recursion.code import kernels, ptx
@@ -24,19 +25,19 @@ PROGRAMS = {
     "projective": lambda: projective.first_order(),
     "several roots": lambda: projective.first_order(multiroot=True),
     "stops": lambda: projective.first_order(valences=2, stops=2),
-    "siblings": lambda: sibling.second_order(),
+    "siblings": lambda: sibling_tree.second_order(),
     "dmv": lambda: dmv.dmv(valence_attach=False),
     "dmv and valences of children": lambda: dmv.dmv(valence_attach=True),
     "dmv of sentences": lambda: dmv.dmv(valence_attach=False, by_sentence=True),
     "dmv and evidence": lambda: dmv.dmv(valence_attach=False, evidence=True),
-    "spans": lambda: spans.span_trees(binary=True),
-    "spans of any number of children": lambda: spans.span_trees(binary=False),
+    "spans": lambda: span_tree.span_trees(binary=True),
+    "spans of any number of children": lambda: span_tree.span_trees(binary=False),
     "dmv of three valences": lambda: dmv.dmv(valence_attach=True, valences=3),
     "hmm": lambda: hmm.chain(),
     "hmm by position": lambda: hmm.chain(by_word=False),
     "hmm and evidence": lambda: hmm.chain(evidence=True),
-    "second-order chains": lambda: chains.chain(order=2, by_word=True),
-    "segments with labels": lambda: segments.program(4, by_label=True).recursion,
+    "second-order chains": lambda: higher_order_chain.chain(order=2, by_word=True),
+    "segments with labels": lambda: segmentation.program(4, by_label=True).recursion,
     "dense grammar": lambda: cfg_page.grammar(DENSE),
     "dense grammar for sums": lambda: cfg_page.grammar(DENSE._replace(for_sums=True)),
     "ranks": low_rank_sums.rank_rules,

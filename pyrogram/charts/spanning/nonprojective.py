@@ -11,30 +11,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor
 
 from pyrogram.recursion.emit.inputs import Inputs
-from pyrogram.recursion.run.on_tensors import SumsOnTensors, TensorInputs
+from pyrogram.recursion.run.on_tensors import SumsOnTensors
 from pyrogram.recursion.torch.engine import SumsInTorch
 
 from . import arborescences, elimination, lanes, walks
 
 Numbers = Any  # a numpy array
-
-
-def mbr(
-    expected: Float[Tensor, "*batch N N"],
-    lengths: Int[Tensor, "*#batch"] | None = None,
-    *,
-    multiroot: bool = False,
-) -> Int[Tensor, "*batch N-1"]:
-    """The tree of greatest expected number of right heads (minimum Bayes risk); see :func:`.projective.mbr`."""
-    *batch, N, _ = expected.shape
-    of_each = torch.tensor(N - 1, device=expected.device) if lengths is None else lengths.long()
-    inputs = TensorInputs({"arc": expected.detach().reshape(-1, N, N)}, of_each.expand(batch).reshape(-1))
-    heads = program(multiroot).best(inputs, 1, {}, N - 1)[1][0]
-    return heads.to(expected.device).reshape(*batch, N - 1)
 
 
 class _InTorch(SumsInTorch):

@@ -78,7 +78,7 @@ class TreeSite:
             allowed = (tree.emissions() > -torch.inf) & (tree.words >= 0)[..., None]
         else:
             arcs = tree.arc_scores.detach() > -torch.inf
-            allowed = (arcs.any(-1) if tree._arc_dims == 3 else arcs)[..., 1:].transpose(-1, -2)  # [word, head]
+            allowed = (arcs.any(-1) if tree._dims("arc") == 3 else arcs)[..., 1:].transpose(-1, -2)  # [word, head]
             n = self.value.shape[-1]
             word, head = torch.arange(1, n + 1, device=arcs.device)[:, None], torch.arange(n + 1, device=arcs.device)
             length = tree.lengths[..., None, None]
