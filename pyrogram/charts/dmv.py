@@ -36,7 +36,7 @@ def dmv(
     valences: int = 2,
     by_position: bool = False,
 ) -> None:
-    """The trees of :func:`.projective.first_order`, whose weights are those of the words w.
+    """The trees of :func:`.projective_tree.first_order`, whose weights are those of the words w.
 
     A head that has no child on a side yet has valence 0, else 1; with other numbers of valences, open halves are told
     apart by valence. Multinomials may differ from sentence to sentence: then h is the number of a word's own, a pair of

@@ -4,14 +4,13 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Hashable, Mapping
 
 import torch
 from torch import Tensor
 
-from pyrogram.charts import projective
 from pyrogram.charts.checks import broadcast_shapes
-from pyrogram.charts.spanning import nonprojective
 from pyrogram.charts.trees import nonprojective_trees, projective_trees
 from pyrogram.operators import captured
 from pyrogram.printable import plural
@@ -74,12 +73,12 @@ class DependencyTreeDistribution(ScoredStructure):
         """Trees of the sentences' lengths."""
         return DependencyTrees(self.lengths, self.multiroot, projective=self.projective)
 
-    # ------------------------------------------------------------------ what a subclass may say
+    # ------------------------------------------------------------------ what a subclass says
 
     @property
+    @abstractmethod
     def _arcs(self) -> SumsOnTensors:
         """What sums over trees by the scores of arcs alone."""
-        return projective.program(1, 0, self.multiroot) if self.projective else nonprojective.program(self.multiroot)
 
     @property
     def _program(self) -> SumsOnTensors:
@@ -87,7 +86,7 @@ class DependencyTreeDistribution(ScoredStructure):
 
     @property
     def _trace(self) -> Trace:
-        return projective.arc_numbers(self.event_shape[0] + 1)
+        return arc_numbers(self.event_shape[0] + 1)
 
     def _events(self, value: Tensor) -> dict[str, Tensor]:
         if not self._is_labelled:
@@ -104,11 +103,10 @@ class DependencyTreeDistribution(ScoredStructure):
 
     def _read(self, rows: Tensor) -> Tensor:
         N, L = self.event_shape[0] + 1, self.num_labels
-        arcs = rows if L == 1 else rows // L
-        dependents = torch.where(rows >= 0, arcs % N, 0)
-        columns = [arcs // N, *([rows % L] if self._is_labelled else [])]
-        found = [rows.new_full((*rows.shape[:-1], N), -1).scatter_(-1, dependents, x)[..., 1:] for x in columns]
-        return torch.stack(found, -1) if self._is_labelled else found[0]
+        if not self._is_labelled:
+            return heads_of(rows, N)
+        arcs = rows // L
+        return torch.stack([heads_of(arcs, N), _by_dependent(arcs, rows % L, N)], -1)
 
     def _called(self, name: str) -> str:
         return f"{name}_scores"
@@ -160,14 +158,17 @@ class DependencyTreeDistribution(ScoredStructure):
         Shape ``(*batch_shape, n)``, with labels ``(*batch_shape, n, 2)``; -1 where no tree is possible.
         """
         with torch.no_grad():
-            log_z, arcs, lengths = *self._posterior()[:2], self._flat_lengths(self._own_batch)
-            expected = self._by_part(arcs)
+            log_z, expected, lengths = self._posterior()[0], self._expected_arcs(), self._flat_lengths(self._own_batch)
             expected = expected.reshape(-1, *expected.shape[log_z.dim() :])
             inputs = TensorInputs({"arc": self._without_labels(expected, lengths, best=True)}, lengths)
-            trace = projective.arc_numbers(self.event_shape[0] + 1)
+            trace = arc_numbers(self.event_shape[0] + 1)
             trees = self._read(self._best(self._arcs, inputs, trace, expected, 1)[1][0])
             impossible = log_z.reshape(-1, *[1] * len(self.event_shape)) == -torch.inf
             return self._whole(torch.where(impossible, -1, trees))
+
+    def _expected_arcs(self) -> Tensor:
+        """By which :meth:`mbr` finds the best tree, in the own batch: expected numbers of arcs, with their labels."""
+        return self._by_part(self._posterior()[1])
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         """All trees, shape ``(T, *batch_shape, n)``, or ``(T, 1, .., 1, n)`` if not ``expand``.
@@ -191,6 +192,25 @@ class DependencyTreeDistribution(ScoredStructure):
             )
         list_trees = projective_trees if self.projective else nonprojective_trees
         return list_trees(n, self.multiroot)
+
+
+def arc_numbers(N: int, *, by_valence: bool = False) -> Trace:
+    """Head times N, plus dependent: the number of an arc in the rows of derivations."""
+    return {"arc": (0, N, 1, 0) if by_valence else (0, N, 1)}
+
+
+def heads_of(rows: Tensor, N: int) -> Tensor:
+    """Heads ``(*batch, N-1)`` of the trees that consist of these arcs, numbered as by :func:`arc_numbers`.
+
+    :param rows: shape ``(*batch, k)``; -1 for none, as are heads in the padding.
+    """
+    return _by_dependent(rows, rows // N, N)
+
+
+def _by_dependent(arcs: Tensor, values: Tensor, N: int) -> Tensor:
+    """What arcs have, in the order of their dependents; -1 where there is none."""
+    found = values.new_full((*values.shape[:-1], N), -1)
+    return found.scatter_(-1, torch.where(arcs >= 0, arcs % N, 0), values)[..., 1:]
 
 
 def arcs_of(heads: Tensor) -> Tensor:

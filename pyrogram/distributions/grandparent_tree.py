@@ -11,13 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyrogram.charts import projective
 from pyrogram.charts.checks import check_tensors
 from pyrogram.recursion.emit.traces import Trace
 from pyrogram.recursion.rules.pages import recursion
 from pyrogram.recursion.run.on_tensors import TensorProgram
 
-from .dependency_tree import DependencyTreeDistribution, arcs_of
+from . import projective_tree
+from .dependency_tree import DependencyTreeDistribution, arc_numbers, arcs_of
 from .sibling_tree import siblings_of
 
 
@@ -123,6 +123,10 @@ class GrandparentDependencyTree(DependencyTreeDistribution):
         super().__init__(scores, shapes, lengths, multiroot, validate_args)
 
     @property
+    def _arcs(self) -> TensorProgram:
+        return projective_tree.program(1, 0, self.multiroot)
+
+    @property
     def _program(self) -> TensorProgram:
         return program(self.grandsibling_scores is not None, self.multiroot)
 
@@ -151,7 +155,7 @@ class GrandparentDependencyTree(DependencyTreeDistribution):
 
     @property
     def _trace(self) -> Trace:
-        return {"root": (0, 1), **projective.arc_numbers(self.event_shape[0] + 1, by_valence=True)}
+        return {"root": (0, 1), **arc_numbers(self.event_shape[0] + 1, by_valence=True)}
 
     def _events(self, value: Tensor) -> dict[str, Tensor]:
         arc, N, h = arcs_of(value), value.shape[-1] + 1, value.clamp_min(0)

@@ -9,7 +9,9 @@ from torch import Tensor
 
 from pyrogram.charts.checks import check_tensors
 from pyrogram.printable import plural
+from pyrogram.recursion.run.on_tensors import SumsOnTensors
 
+from . import nonprojective_tree, projective_tree
 from .constraints import DependencyTrees, LabelledDependencyTrees
 from .dependency_tree import DependencyTreeDistribution, arcs_of
 
@@ -69,6 +71,12 @@ class LabelledDependencyTree(DependencyTreeDistribution):
         """Trees of the sentences' lengths with labels."""
         trees = DependencyTrees(self.lengths, self.multiroot, projective=self.projective)
         return LabelledDependencyTrees(trees, self.num_labels)
+
+    @property
+    def _arcs(self) -> SumsOnTensors:
+        if self.projective:
+            return projective_tree.program(1, 0, self.multiroot)
+        return nonprojective_tree.program(self.multiroot)
 
     def _parts(self, rows: Tensor) -> Tensor:
         rows = super()._parts(rows)

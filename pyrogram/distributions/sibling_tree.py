@@ -15,6 +15,7 @@ from pyrogram.charts.checks import check_tensors
 from pyrogram.recursion.rules.pages import recursion
 from pyrogram.recursion.run.on_tensors import TensorProgram
 
+from . import projective_tree
 from .dependency_tree import DependencyTreeDistribution, arcs_of, stops_of
 
 
@@ -120,6 +121,10 @@ class SiblingDependencyTree(DependencyTreeDistribution):
         check_tensors(required, stop_scores=stop_scores, lengths=lengths)
         shapes = {"arc_scores": "NN", "sibling_scores": "NNN", "stop_scores": "N2N"}
         super().__init__({**required, "stop_scores": stop_scores}, shapes, lengths, multiroot, validate_args)
+
+    @property
+    def _arcs(self) -> TensorProgram:
+        return projective_tree.program(1, 0, self.multiroot)
 
     @property
     def _program(self) -> TensorProgram:

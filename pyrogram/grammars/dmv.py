@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts import dmv as chart
-from pyrogram.charts import dmv_trees, projective
+from pyrogram.charts import dmv_trees
 from pyrogram.charts.checks import broadcast_shapes, check_size, checked_words, lengths_of_checked
 from pyrogram.charts.dmv_sample import ancestral
 from pyrogram.charts.trees import check_heads, lengths_of
@@ -284,7 +284,8 @@ class DMVDerivation(ProjectiveDependencyTree):
     :param grammar: the grammar.
     :param log_weights: log weights, one tensor ``(*batch, *block.shape)`` per block.
     :param words: shape ``(*batch, n)``, padded with -1.
-    :param arc_bonus: the log of a factor for each arc, shape ``(*batch, n+1, n+1)`` [head, dependent]: evidence.
+    :param arc_bonus: the log of a factor for each arc, shape ``(*batch, n+1, n+1)`` [head, dependent]: evidence;
+        -inf forbids an arc, and also ``mbr`` to take it.
     """
 
     def __init__(
@@ -309,17 +310,10 @@ class DMVDerivation(ProjectiveDependencyTree):
         counted = self.grammar._by_block(arcs, stops, self.words)
         return {k: v.expand(*self.batch_shape, *self.grammar.blocks[k].shape) for k, v in counted.items()}
 
-    def mbr(self) -> Tensor:
-        """The tree with the most expected right heads, none of which is forbidden; see :class:`.SiblingDependencyTree`.
-
-        Shape ``(*batch_shape, n)``; heads are -1 where no tree is possible.
-        """
-        if self.arc_bonus is None:
-            return super().mbr()
-        with torch.no_grad():
-            expected = torch.where(self.arc_bonus > -torch.inf, self.marginals(), -torch.inf)
-            heads = projective.mbr(expected, self.lengths)
-            return torch.where(self.log_partition[..., None] == -torch.inf, -1, heads)
+    def _expected_arcs(self) -> Tensor:
+        """No arc of the tree with the most expected right heads is forbidden."""
+        expected = super()._expected_arcs()
+        return expected if self.arc_bonus is None else torch.where(self.arc_bonus > -torch.inf, expected, -torch.inf)
 
     def counts(self, value: Tensor) -> Weights:
         """f(x, y): the events of given trees, shape ``(*value.shape[:-1], *block.shape)`` per block."""

@@ -12,12 +12,13 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts import dmv as chart
-from pyrogram.charts import dmv_trees, projective
+from pyrogram.charts import dmv_trees
 from pyrogram.charts.attachments import Attachments, seen_pairs
 from pyrogram.charts.checks import broadcast_shapes, check_size, checked_words
 from pyrogram.charts.dmv_sample import ancestral
 from pyrogram.charts.trees import lengths_of
 from pyrogram.collapsed import CollapsedUpdates
+from pyrogram.distributions.dependency_tree import arc_numbers, heads_of
 from pyrogram.event_map import EventMap, by_block, num_events
 from pyrogram.grammar import (
     Block,
@@ -258,9 +259,9 @@ class SparseDMV(DMV):
         heads = torch.full_like(words, -1)
         for arcs in self._arcs.of(words):
             inputs, N = self._given_arcs(flat, stop, arcs, None), arcs.words.shape[1] + 1
-            trace = projective.arc_numbers(N, by_valence=inputs.weights["arc"].dim() > 3)
+            trace = arc_numbers(N, by_valence=inputs.weights["arc"].dim() > 3)
             rows = self.program().draw(inputs, 1, trace, N - 1, generator)[0]
-            heads[arcs.sentences, : N - 1] = projective.heads_of(rows, N)
+            heads[arcs.sentences, : N - 1] = heads_of(rows, N)
         return heads
 
     def scores(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Tensor]:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pyrogram.charts import cfg_page, dmv, hmm, projective
-from pyrogram.distributions import higher_order_chain, segmentation, sibling_tree, span_tree
+from pyrogram.charts import cfg_page, dmv, hmm
+from pyrogram.distributions import higher_order_chain, projective_tree, segmentation, sibling_tree, span_tree
 from pyrogram.grammars import low_rank_sums
 from pyrogram.recursion import Recursion
 from pyrogram.recursion.code import kernels, ptx
@@ -22,9 +22,9 @@ from pyrogram.recursion.run.engine import plain_tables
 DENSE = cfg_page.Form((("XXX", True), ("XXT", True), ("XTX", True), ("XTT", True), ("ZX", True)), 1, 0, 0)
 LISTS = cfg_page.Form((("XXX", False), ("XXT", False), ("XX", False), ("XT", False), ("ZXX", False)), 2, 0, 1)
 PROGRAMS = {
-    "projective": lambda: projective.first_order(),
-    "several roots": lambda: projective.first_order(multiroot=True),
-    "stops": lambda: projective.first_order(valences=2, stops=2),
+    "projective": lambda: projective_tree.first_order(),
+    "several roots": lambda: projective_tree.first_order(multiroot=True),
+    "stops": lambda: projective_tree.first_order(valences=2, stops=2),
     "siblings": lambda: sibling_tree.second_order(),
     "dmv": lambda: dmv.dmv(valence_attach=False),
     "dmv and valences of children": lambda: dmv.dmv(valence_attach=True),
@@ -67,7 +67,7 @@ def ptx_of(made: Recursion, what: str, dtype: str, architecture: str = "sm_90", 
 
 @pytest.mark.parametrize("what", ["best", "lanes"])
 def test_ptx_has_the_kernel_and_reads_the_devices_memory(what: str) -> None:
-    text = ptx_of(projective.first_order(), what, "float64", "sm_80").decode()
+    text = ptx_of(projective_tree.first_order(), what, "float64", "sm_80").decode()
     assert ".target sm_80" in text and text.count(f".visible .entry {what}(") == 1
     found = set(re.findall(r"\b(?:ld|st)\.(\w+)", text))
     assert found == {"global", "param"}  # not generic, and nothing in a stack frame
