@@ -18,7 +18,7 @@ from pyrogram.charts.dmv_sample import ancestral
 from pyrogram.charts.trees import check_heads, lengths_of
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.projective_tree import ProjectiveDependencyTree
-from pyrogram.event_map import EventMap
+from pyrogram.event_map import EventMap, by_block, num_events
 from pyrogram.grammar import (
     Block,
     Grammar,
@@ -32,7 +32,7 @@ from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram
 from pyrogram.sentences import Sentences, words_of
 
 from . import initial
-from .dmv_events import dense_arcs
+from .dmv_events import dense_arcs, events_of
 from .dmv_sentence_multinomials import DMVSentenceMultinomials
 from .recursive_collapsed import Plan, kept_numbers, numbers_of, sweeps
 from .structures import Heads
@@ -256,16 +256,12 @@ class DMV(Grammar):
     def _by_block(self, arcs: Tensor, stops: Tensor, words: Tensor) -> Weights:
         """Arcs (*batch, n+1, n+1, S) and stops (*batch, n+1, 2, S) of words, to counts (*batch, *block.shape)."""
         batch = broadcast_shapes(arcs.shape[:-3], words.shape[:-1])
-        arcs, stops = arcs.expand(*batch, *arcs.shape[-3:]), stops.expand(*batch, *stops.shape[-3:])
-        flat = words.expand(*batch, words.shape[-1]).reshape(-1, words.shape[-1])
-        counted = chart.counts(
-            arcs.reshape(-1, *arcs.shape[-3:]),
-            stops.reshape(-1, *stops.shape[-3:]),
-            flat,
-            self.num_tags,
-            self.valence_attach,
-        )
-        return {name: c.reshape(*batch, *self.blocks[name].shape) for name, c in zip(self.blocks, counted, strict=True)}
+        tables = (arcs, arcs.shape[-3:]), (stops, stops.shape[-3:]), (words, words.shape[-1:])
+        flat = [t.expand(*batch, *shape).reshape(-1, *shape) for t, shape in tables]
+        total = arcs.new_zeros(batch.numel(), num_events(self.blocks) + 1)
+        for numbers, values in events_of(self, *flat):
+            total = total.scatter_add(1, numbers, values)
+        return {name: c.reshape(*batch, *self.blocks[name].shape) for name, c in by_block(total, self.blocks).items()}
 
     @property
     def initialisers(self) -> Mapping[str, Callable[..., Weights]]:

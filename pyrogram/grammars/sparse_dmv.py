@@ -19,7 +19,7 @@ from pyrogram.charts.dmv_sample import ancestral
 from pyrogram.charts.trees import lengths_of
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.dependency_tree import arc_numbers, heads_of
-from pyrogram.event_map import EventMap, by_block, num_events
+from pyrogram.event_map import EventMap, num_events
 from pyrogram.grammar import (
     Block,
     PackedBlock,
@@ -35,7 +35,6 @@ from pyrogram.sentences import Sentences, digest_of
 from pyrogram.sweeps.events import TableEvents
 
 from .dmv import DMV
-from .dmv_events import events_of
 from .recursive_collapsed import Plan, RecursiveUpdates, numbers_of, sweeps
 from .sparse_dmv_arcs import CELLS, Arcs, SentenceArcs
 from .structures import Heads
@@ -285,15 +284,6 @@ class SparseDMV(DMV):
         goes_on = torch.where((place > place[:, None])[..., None], right, left)
         arcs = arcs + torch.nn.functional.pad(goes_on, (0, 0, 1, 0, 1, 0))
         return arcs, torch.nn.functional.pad(decisions[..., 1], (0, 0, 0, 0, 1, 0))
-
-    def _by_block(self, arcs: Tensor, stops: Tensor, words: Tensor) -> Weights:
-        batch = broadcast_shapes(arcs.shape[:-3], words.shape[:-1])
-        tables = (arcs, arcs.shape[-3:]), (stops, stops.shape[-3:]), (words, words.shape[-1:])
-        index, values = events_of(self, *(t.expand(*batch, *shape).reshape(-1, *shape) for t, shape in tables))
-        counted = by_block(
-            values.new_zeros(len(values), num_events(self.blocks) + 1).scatter_add(1, index, values), self.blocks
-        )
-        return {name: c.reshape(*batch, *self.blocks[name].shape) for name, c in counted.items()}
 
     # ------------------------------------------------------------------ the rest
 
