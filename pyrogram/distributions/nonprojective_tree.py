@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -25,19 +25,14 @@ from .dependency_tree import DependencyTreeDistribution, comparable
 Numbers = Any  # a numpy array
 
 
-class _InTorch(SumsInTorch):
+class _Arborescences(SumsInTorch):
+    """Sums in torch, and by compiled code; where the range of floats is not enough, this uses logarithms in torch."""
+
     def __init__(self, multiroot: bool) -> None:
         self._multiroot = multiroot
 
     def log_partition(self, weights: Mapping[str, Tensor], lengths: Tensor, *rest: object) -> Tensor:
         return elimination.log_partition(weights["arc"], lengths, self._multiroot)
-
-
-class _Compiled:
-    """Compiled code; where the range of floats is not enough, logarithms in torch."""
-
-    def __init__(self, multiroot: bool, in_torch: SumsInTorch) -> None:
-        self._multiroot, self._in_torch = multiroot, in_torch
 
     def log_counts(
         self, inputs: Inputs, *, counts: bool = True, scale: Numbers | None = None, by_sentence: bool = False
@@ -49,11 +44,11 @@ class _Compiled:
         if len(unknown):
             arcs, few = torch.from_numpy(scores[unknown]).double(), torch.from_numpy(lengths[unknown])
             if counts:
-                value, exact = self._in_torch.marginals({"arc": arcs}, few)
+                value, exact = self.marginals({"arc": arcs}, few)
                 posteriors[unknown] = exact["arc"].numpy()
             else:
                 with torch.no_grad():
-                    value = self._in_torch.log_partition({"arc": arcs}, few)
+                    value = self.log_partition({"arc": arcs}, few)
             log_z[unknown] = value.numpy()
         if counts and scale is not None:
             posteriors *= scale[:, None, None].astype(posteriors.dtype)
@@ -82,7 +77,7 @@ class _Trees(SumsOnTensors):
 
     def __init__(self, multiroot: bool) -> None:
         super().__init__("tree")
-        self._multiroot = multiroot
+        self._sums = _Arborescences(multiroot)
 
     def on_device(self, *_: object) -> None:
         """No kernels."""
@@ -90,13 +85,11 @@ class _Trees(SumsOnTensors):
     def tangents(self, *_: object) -> None:
         """No compiled derivatives of counts."""
 
-    @cached_property
-    def torch_engine(self) -> SumsInTorch:
-        return _InTorch(self._multiroot)
+    @property
+    def torch_engine(self) -> _Arborescences:
+        return self._sums
 
-    @cached_property
-    def program(self) -> _Compiled:
-        return _Compiled(self._multiroot, self.torch_engine)
+    program = torch_engine
 
 
 @cache

@@ -55,7 +55,7 @@ class ScoredStructure(StructuredDistribution):
     _is_labelled = True  # whether the table of cells has an axis of labels
     _labels_are_independent = True  # so that they are summed out, and the program's structures have no labels
     _lengths_are_many = False  # whether there is a length for each row of scores even where all are n
-    _reads_padding = True  # whether the greatest of all scores says how the program sums
+    _reads_padding = True  # whether scores of what is in no sentence say how the program sums, by the greatest of all
 
     def __init__(
         self,
@@ -215,7 +215,7 @@ class ScoredStructure(StructuredDistribution):
         tables = {}
         for name, x in self._scores.items():
             event = x.shape[x.dim() - self._event_dims[name] :]
-            is_shared = shared and name != self._cells and x.numel() == event.numel()
+            is_shared = shared and name != self._cells and x.numel() == math.prod(event)
             tables[name] = x.reshape(1, *event) if is_shared else _in_one(x, batch, event)
         return tables
 
@@ -227,7 +227,7 @@ class ScoredStructure(StructuredDistribution):
         return self._weighted(self._flat(batch), self._flat_lengths(batch))
 
     def _weighted(self, scores: Mapping[str, Tensor], lengths: Tensor, *, best: bool = False) -> TensorInputs:
-        """The same with other scores, as :meth:`_flat` has them.
+        """What the program is run on, from scores as :meth:`_flat` has them.
 
         :param lengths: shape ``(B,)``.
         :param best: whether labels are maximised rather than summed out.
