@@ -21,8 +21,7 @@ from pathlib import Path
 
 import torch
 
-from pyrogram.charts import projective
-from pyrogram.distributions import ProjectiveDependencyTree, StateSequence
+from pyrogram.distributions import ProjectiveDependencyTree, StateSequence, projective_tree
 from pyrogram.grammars import CFG, DMV, HMM
 from pyrogram.recursion import Recursion
 from pyrogram.recursion.rules.lowering import lower
@@ -124,7 +123,7 @@ def throughput(device: torch.device, quick: bool) -> Iterator[str]:
         for dtype in DTYPES:
             arcs = scores(count, n, dtype, device)
             few, on_cpu = arcs[: max(64, count // 64)], arcs[: max(64, count // 128)].cpu()
-            recursion = projective.first_order()
+            recursion = projective_tree.first_order()
             yield row(
                 f"trees | {n} | {dtype}",
                 recursion,

@@ -17,13 +17,12 @@ from pyrogram.recursion.run.derivatives import derivatives
 from . import annotation_choices, annotation_torch
 from .annotation_rules import AnnotationRules, Forest, places_of
 from .annotation_sums import Posteriors
-from .checks import keep_nan
-from .projective import choose_engine
+from .checks import fits_compiled, keep_nan
 
 
 def log_partition(log_weights: Tensor, rules: AnnotationRules, trees: Forest, model: Any) -> Tensor:
     """log Z of each tree, shape ``(B,)``, in nats; -inf where there is no derivation. Differentiable."""
-    if choose_engine(log_weights, None) == "torch":
+    if not fits_compiled(log_weights):
         log_z = annotation_torch.log_partition(log_weights, rules, trees, model)
     else:
         log_z = _LogPartition.apply(log_weights, rules, trees, model)
@@ -32,7 +31,7 @@ def log_partition(log_weights: Tensor, rules: AnnotationRules, trees: Forest, mo
 
 def expected_counts(log_weights: Tensor, rules: AnnotationRules, trees: Forest, model: Any) -> tuple[Tensor, Tensor]:
     """log Z of each tree, and expected counts summed over the trees of each grammar, shape ``(W, R)``; no graph."""
-    if choose_engine(log_weights.detach(), None) == "torch":
+    if not fits_compiled(log_weights):
         with torch.enable_grad():
             leaf = log_weights.detach().requires_grad_()
             log_z = annotation_torch.log_partition(leaf, rules, trees, model)

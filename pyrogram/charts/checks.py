@@ -74,15 +74,6 @@ def broadcast(*shapes: tuple[int, ...]) -> torch.Size:
         raise ValueError(f"batches of scores and of lengths must broadcast, not have shapes {shown}") from None
 
 
-def check_lengths(lengths: Tensor, n: int) -> None:
-    """
-    :raises ValueError: if a length is not in 1..n.
-    """
-    values = lengths.numpy() if lengths.device.type == "cpu" else lengths  # for few numbers, numpy is quicker
-    if lengths.numel() and not (1 <= values.min() and values.max() <= n):
-        raise ValueError(f"lengths must lie in 1..{n}, not {int(values.min())}..{int(values.max())}")
-
-
 def lengths_of_checked(words: Tensor) -> Tensor:
     """Numbers of words, shape ``(B,)``, of sentences ``(B, n)`` that have been checked."""
     if words.is_cpu:  # for few numbers, numpy is quicker, and sums of long rows are

@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""The chart of the dependency model with valence: from weights and words to tree scores, and counts back.
+"""The chart of the dependency model with valence: from weights and words to tree scores.
 
 Weights are three tables (Klein and Manning 2004; Cohen, Gimpel and Smith 2008, Eq. 12):
 
@@ -36,7 +36,7 @@ def dmv(
     valences: int = 2,
     by_position: bool = False,
 ) -> None:
-    """The trees of :func:`.projective.first_order`, whose weights are those of the words w.
+    """The trees of :func:`.projective_tree.first_order`, whose weights are those of the words w.
 
     A head that has no child on a side yet has valence 0, else 1; with other numbers of valences, open halves are told
     apart by valence. Multinomials may differ from sentence to sentence: then h is the number of a word's own, a pair of
@@ -147,31 +147,3 @@ def _pick(table: Tensor, index: Tensor, batch: torch.Size) -> Tensor:
         return table[index.expand(*batch, -1)]
     index = index.expand(*batch, -1)[..., None].expand(*batch, index.shape[-1], table.shape[-1])
     return table.expand(*batch, *table.shape[-2:]).gather(-2, index)
-
-
-def counts(
-    arc_values: Float[Tensor, "B N N S"],
-    stop_values: Float[Tensor, "B N 2 S"],
-    words: Int[Tensor, "B N-1"],
-    num_tags: int,
-    valence_attach: bool,
-) -> tuple[Float[Tensor, "B V"], Float[Tensor, "..."], Float[Tensor, "B V 2 S 2"]]:
-    """The transpose of :func:`scores`: posteriors (or indicators) of arcs and stops to counts, per sentence."""
-    B, n = words.shape
-    V, S = num_tags, arc_values.shape[-1]
-    w = words.clamp_min(0)
-    real = (words >= 0).to(arc_values.dtype)
-    root = arc_values.new_zeros(B, V).scatter_add(1, w, arc_values[:, 0, 1:].sum(-1) * real)
-    positions = torch.arange(n, device=words.device)
-    direction = (positions > positions[:, None]).long()
-    index = (w[:, :, None] * 2 + direction) * V + w[:, None, :]
-    values = arc_values[:, 1:, 1:] * (real[:, :, None] * real[:, None, :] * (1 - torch.eye(n).to(real)))[..., None]
-    arcs = arc_values.new_zeros(B, V * 2 * V, S)
-    arcs = arcs.scatter_add(1, index.flatten(1)[..., None].expand(-1, -1, S), values.flatten(1, 2))
-    arcs = arcs.reshape(B, V, 2, V, S).transpose(-1, -2)  # [head, direction, valence, child]
-    stops = arc_values.new_zeros(B, V, 2 * S)
-    stops = stops.scatter_add(
-        1, w[..., None].expand(-1, -1, 2 * S), (stop_values[:, 1:] * real[..., None, None]).flatten(2)
-    )
-    stop = torch.stack([arcs.sum(-1), stops.reshape(B, V, 2, S)], -1)
-    return root, arcs if valence_attach else arcs.sum(-2), stop

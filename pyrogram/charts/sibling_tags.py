@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Second-order projective dependency trees over words whose tags are unknown: trees and tags together.
 
-The chart of :mod:`.sibling` with a tag of S at every head and child: an arc's score depends on the tags of head and
-dependent, and each child's tag on the head, its tag and the tag of the child before it on that side. O(n^3 S^3) time
-for n words, "computationally expensive" (Wallach, Sutton and McCallum 2008, footnote 2).
+The chart of :mod:`.sibling_tree` with a tag of S at every head and child: an arc's score depends on the tags of head
+and dependent, and each child's tag on the head, its tag and the tag of the child before it on that side. O(n^3 S^3)
+time for n words, "computationally expensive" (Wallach, Sutton and McCallum 2008, footnote 2).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class TaggedTreeScores:
 
 @recursion
 def second_order_with_tags(p: Any) -> None:
-    """The items of :func:`.sibling.second_order`, each with the tags of the words that stand at its ends:
+    """The items of :func:`.sibling_tree.second_order`, each with the tags of the words that stand at its ends:
 
     IR, IL: an arc between i and j, from i in IR and from j in IL, and all between them;
     B: neighbouring children i and j of a head outside, and all between them;

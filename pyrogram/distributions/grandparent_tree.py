@@ -4,21 +4,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from pyrogram.charts import grandparent, projective
 from pyrogram.charts.checks import check_tensors
-from pyrogram.charts.sibling_trees import siblings_of
 from pyrogram.recursion.emit.traces import Trace
+from pyrogram.recursion.rules.pages import recursion
 from pyrogram.recursion.run.on_tensors import TensorProgram
 
-from .dependency_tree import SummedTreeDistribution
+from . import projective_tree
+from .dependency_tree import DependencyTreeDistribution, arc_numbers, arcs_of
+from .sibling_tree import siblings_of
 
 
-class GrandparentDependencyTree(SummedTreeDistribution):
+@recursion
+def third_order(p: Any, siblings: bool = False, multiroot: bool = False) -> None:
+    """Models 0 and 1 of Koo and Collins (2010).
+
+    Every word is cut into a left and a right half, i <= k <= j, and g is the head of the half's head:
+
+    IR, IL: an arc between i and j, from i in IR and from j in IL, and all between them;
+    RC, LC: head i and all its descendants as far as j (RC), head j and all its descendants as far as i (LC);
+    B: neighbouring children i and j of the head g outside, and all between them;
+    A, W: the arc from the wall to j and all before j; the trees of the words 1 .. j (if there may be several roots).
+
+    Positions are symbols, too: g is one. Arcs from the wall have no head above them, and no siblings.
+    """
+    i, j, k, r = p.positions("i j k r")
+    g = p.symbols("g", "G")
+    RC, LC, IR, IL = p.items("RC LC IR IL", "G")
+    Z = p.items("Z")
+    root, arc = p.weights("root"), p.weights("arc", "G")
+    RC[i, i, g] += 1
+    LC[i, i, g] += 1
+    if siblings:
+        B = p.items("B", "G")
+        sibling = p.weights("sibling", "G")  # head, dependent, sibling, or the head for none
+        first, later = sibling[i, j, i, g] * LC[i + 1, j, i], sibling[i, j, k, g] * IR[i, k, g] * B[k, j, i]
+        IR[i, j, g] += arc[i, j, g] * (first + later)
+        first, later = sibling[j, i, j, g] * RC[i, j - 1, j], sibling[j, i, k, g] * B[i, k, j] * IL[k, j, g]
+        IL[i, j, g] += arc[j, i, g] * (first + later)
+        B[i, j, g] += RC[i, k, g] * LC[k + 1, j, g]
+    else:
+        IR[i, j, g] += arc[i, j, g] * RC[i, k, g] * LC[k + 1, j, i]
+        IL[i, j, g] += arc[j, i, g] * RC[i, k, j] * LC[k + 1, j, g]
+    RC[i, j, g] += IR[i, k, g] * RC[k, j, i]
+    LC[i, j, g] += LC[i, k, j] * IL[k, j, g]
+    if multiroot:
+        A, W = p.items("A W")
+        A[j] += root[j] * (LC[1, j, 0] + W[k] * LC[k + 1, j, 0])
+        W[j] += A[k] * RC[k, j, 0]
+        Z[()] += W[p.n]
+    else:
+        Z[()] += root[r] * LC[1, r, 0] * RC[r, p.n, 0]
+
+
+@cache
+def program(siblings: bool, multiroot: bool) -> TensorProgram:
+    """The trees, n words long at most.
+
+    Weights are ``root`` ``(B, n+1)``, ``arc`` ``(B, n+1, n+1, n+1)`` [head, dependent, head of the head] and
+    ``sibling`` ``(B, n+1, n+1, n+1, n+1)`` [head, dependent, sibling, head of the head]; the size is G = n + 1.
+    """
+    return TensorProgram(third_order(siblings=siblings, multiroot=multiroot), "tree")
+
+
+class GrandparentDependencyTree(DependencyTreeDistribution):
     r"""Projective dependency trees whose arcs are scored together with the head of the head.
 
     A value is a tensor of heads, shape ``(n,)``, as in :class:`ProjectiveDependencyTree`. The *grandparent* of a word
@@ -68,8 +123,12 @@ class GrandparentDependencyTree(SummedTreeDistribution):
         super().__init__(scores, shapes, lengths, multiroot, validate_args)
 
     @property
+    def _arcs(self) -> TensorProgram:
+        return projective_tree.program(1, 0, self.multiroot)
+
+    @property
     def _program(self) -> TensorProgram:
-        return grandparent.program(self.grandsibling_scores is not None, self.multiroot)
+        return program(self.grandsibling_scores is not None, self.multiroot)
 
     def _weights(self, scores: Mapping[str, Tensor], lengths: Tensor) -> dict[str, Tensor]:
         arcs, N = scores["arc"], self.event_shape[0] + 1
@@ -77,8 +136,7 @@ class GrandparentDependencyTree(SummedTreeDistribution):
         h, d, x = torch.meshgrid(*[torch.arange(N, device=arcs.device)] * 3, indexing="ij")
         low, high = torch.minimum(h, d), torch.maximum(h, d)
         possible = (h > 0) & (d > 0) & (h != d) & ~((low <= x) & (x <= high))  # of the head's head x
-        limits = self.lengths.reshape(1) if self.lengths.dim() == 0 else lengths
-        within = torch.arange(N, device=arcs.device) <= limits[:, None]
+        within = torch.arange(N, device=arcs.device) <= lengths[:, None]
         within = within[:, :, None, None] & within[:, None, :, None] & within[:, None, None, :]
         with_grandparent = arcs[..., None] + scores["grandparent"].permute(0, 2, 3, 1)
         weights = {
@@ -91,27 +149,19 @@ class GrandparentDependencyTree(SummedTreeDistribution):
             weights["sibling"] = torch.where(by_sibling, scores["grandsibling"].permute(0, 2, 3, 4, 1), -torch.inf)
         return weights
 
-    def _of_weights(self, counts: Mapping[str, Tensor]) -> Sequence[Tensor]:
-        by_grandparent = counts["arc"].permute(0, 3, 1, 2)
-        arcs = by_grandparent.sum(1)
-        arcs = torch.cat([arcs[:, :1] + counts["root"][:, None], arcs[:, 1:]], 1)
-        return arcs, by_grandparent, *(x.permute(0, 4, 1, 2, 3) for name, x in counts.items() if name == "sibling")
-
     @property
     def _sizes(self) -> dict[str, int]:
         return {"G": self.event_shape[0] + 1}
 
     @property
     def _trace(self) -> Trace:
-        return {"root": (0, 1), **projective.arc_numbers(self.event_shape[0] + 1, by_valence=True)}
+        return {"root": (0, 1), **arc_numbers(self.event_shape[0] + 1, by_valence=True)}
 
-    def _events(self, heads: Tensor) -> dict[str, Tensor]:
-        N = heads.shape[-1] + 1
-        h = heads.clamp_min(0)
+    def _events(self, value: Tensor) -> dict[str, Tensor]:
+        arc, N, h = arcs_of(value), value.shape[-1] + 1, value.clamp_min(0)
         above = torch.nn.functional.pad(h, (1, 0)).gather(-1, h)  # ROOT's is not read
-        arc = h * N + torch.arange(1, N, device=heads.device)
         with_grandparent = above * N * N + arc
-        events = {"arc": arc, "grandparent": with_grandparent}
+        events = {"grandparent": with_grandparent}
         if self.grandsibling_scores is not None:
-            events["grandsibling"] = with_grandparent * N + siblings_of(heads).clamp_min(0)
-        return {n: torch.where(heads >= (0 if n == "arc" else 1), index, -1) for n, index in events.items()}
+            events["grandsibling"] = with_grandparent * N + siblings_of(value).clamp_min(0)
+        return {"arc": arc, **{name: torch.where(value > 0, index, -1) for name, index in events.items()}}

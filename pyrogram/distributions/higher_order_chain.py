@@ -5,19 +5,60 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from pyrogram.charts import chains
 from pyrogram.charts.checks import check_size, check_tensors
 from pyrogram.recursion.emit.traces import Trace
-from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram
+from pyrogram.recursion.rules.pages import recursion
+from pyrogram.recursion.run.on_tensors import TensorProgram
 
-from .charted import Options, traceable
+from .charted import traceable
 from .scored_structure import ScoredStructure
 from .state_sequence import States
+
+
+@recursion
+def chain(p: Any, order: int = 2, by_word: bool = True) -> None:
+    """Chains of order m: a state is scored together with the m states before it, at each word anew or everywhere alike.
+
+    F: the last m states, a tuple of symbols; Fa: the first a of them, a < m. The scores of word a <= m, which has fewer
+    states before it, are of the table ``start`` a. Where they are alike at all words, each word has a score ``word`` of
+    its state alone. Those of word t are in row t - 1 of a table.
+    """
+    m = order
+    t = p.positions("t")
+    x = p.symbols(" ".join(f"x{a}" for a in range(m + 1)), "K")
+    F, Z = p.items("F", *["K"] * m), p.items("Z")
+    score = p.weights("score", *["K"] * (m + 1))
+    word = None if by_word else p.weights("word", "K")
+    before = None
+    for a in range(1, m + 1):  # the first words
+        here = F if a == m else p.items(f"F{a}", *["K"] * a)
+        start, states = p.weights(f"start{a}", *["K"] * a), x[:a]
+        cell, last = (a, *states), (p.n, *states)
+        weight = start[states] if word is None else word[a - 1, states[-1]] * start[states]
+        here[cell] += weight if before is None else before * weight
+        if a < m:
+            Z[()] += here[last]
+        before = here[cell]
+    previous, cell, last = (t - 1, *x[:-1]), (t, *x[1:]), (p.n, *x[:-1])
+    step = (t - 1, *x)
+    F[cell] += F[previous] * (score[step] if word is None else score[x] * word[t - 1, x[-1]])
+    Z[()] += F[last]
+
+
+@cache
+def program(order: int, by_word: bool) -> TensorProgram:
+    """The chains.
+
+    Weights are ``score``, shape ``(B, n, K, .., K)``, or ``(1 or B, K, .., K)`` and ``word``, ``(B, n, K)``; and
+    ``start1 .. startm``, ``(1 or B, K, .., K)``.
+    """
+    return TensorProgram(chain(order=order, by_word=by_word), "state sequence")
 
 
 class HigherOrderChain(ScoredStructure):
@@ -55,6 +96,8 @@ class HigherOrderChain(ScoredStructure):
     segmenting and labeling sequence data. ICML, section 3.
     """
 
+    transition_scores: Tensor | None
+    _part = "state"
     _labels_are_independent = False
 
     def __init__(
@@ -78,9 +121,10 @@ class HigherOrderChain(ScoredStructure):
                 raise ValueError(
                     f"{name} of order {m} must have shape (..., {', '.join(wanted)}), K = {K}, not {tuple(x.shape)}"
                 )
-        dims = {"state": len(tables["scores"][1]), "transition": m + 1}
-        n = scores.shape[-dims["state"]]
-        super().__init__({"state": scores, "transition": transition_scores}, dims, (n,), K, lengths, validate_args)
+        given = {"scores": scores, "transition_scores": transition_scores}
+        dims = {"scores": len(tables["scores"][1]), "transition_scores": m + 1}
+        n = scores.shape[-dims["scores"]]
+        super().__init__(given, dims, (n,), K, lengths, {"order": order}, validate_args)
 
     @property
     def support(self) -> States:
@@ -88,17 +132,8 @@ class HigherOrderChain(ScoredStructure):
         return States(self.lengths, self.num_labels)
 
     @property
-    def transition_scores(self) -> Tensor | None:
-        """Of states in a row, wherever they are."""
-        return self._scores.get("transition")
-
-    @property
-    def _options(self) -> Options:
-        return (("order", self.order),)
-
-    @property
     def _program(self) -> TensorProgram:
-        return chains.program(self.order, self.transition_scores is None)
+        return program(self.order, self.transition_scores is None)
 
     @property
     def _sizes(self) -> dict[str, int]:
@@ -107,24 +142,16 @@ class HigherOrderChain(ScoredStructure):
     def _inside(self, lengths: Tensor) -> Tensor:
         return torch.arange(self.event_shape[0], device=lengths.device) < lengths[..., None]
 
-    def _given(
-        self, scores: Mapping[str, Tensor], *, best: bool = False, lengths: Tensor | None = None
-    ) -> TensorInputs:
-        m, table = self.order, scores.get("transition")
-        if table is not None and table.dim() > m + 1 and not self._all_full:
-            # A sentence's own scores of more states than it has words may be anything.
-            is_start = torch.arange(self.num_labels + 1, device=table.device) == self.num_labels
-            words = m + 1 - sum(is_start.long().reshape(-1, *[1] * a) for a in range(m))
-            lengths = self.lengths if lengths is None else lengths
-            real = words <= lengths.reshape(*lengths.shape, *[1] * m)
-            table = torch.where(real[..., None], table, -torch.inf)
-            scores = {**scores, "transition": table}
-        return super()._given(scores, best=best, lengths=lengths)
-
-    def _weights(self, scores: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def _weights(self, scores: Mapping[str, Tensor], lengths: Tensor) -> dict[str, Tensor]:
         x, K, m, n = scores["state"], self.num_labels, self.order, self.event_shape[0]
         full, states = slice(None), slice(K)
         shared = scores.get("transition")
+        if shared is not None and len(shared) == len(lengths) and not self._all_full:
+            # A sentence's own scores of more states than it has words may be anything.
+            is_start = torch.arange(K + 1, device=shared.device) == K
+            words = m + 1 - sum(is_start.long().reshape(-1, *[1] * a) for a in range(m))
+            real = words <= lengths.reshape(-1, *[1] * m)
+            shared = torch.where(real[..., None], shared, -torch.inf)
         table = x if shared is None else shared
         rest: tuple[Any, ...] = (full, full) if shared is None else (full,)
         tables = {"score": table[rest + (states,) * m]}
@@ -138,12 +165,8 @@ class HigherOrderChain(ScoredStructure):
     def _trace(self) -> Trace:
         K, m = self.num_labels, self.order
         if self.transition_scores is not None:
-            return {"word": (K, K, 1)}
-        return {"score": (K, K, *[0] * m, 1)} | {f"start{a}": (a * K, *[0] * (a - 1), 1) for a in range(1, m + 1)}
-
-    @property
-    def _most_parts(self) -> int:
-        return self.event_shape[0]
+            return {"word": (0, K, 1)}
+        return {"score": (0, K, *[0] * m, 1)} | {f"start{a}": ((a - 1) * K, *[0] * (a - 1), 1) for a in range(1, m + 1)}
 
     def _events(self, value: Tensor) -> dict[str, Tensor]:
         K, n = self.num_labels, self.event_shape[0]
@@ -158,17 +181,9 @@ class HigherOrderChain(ScoredStructure):
             tables = {"state": words * (K + 1) ** self.order * K + in_a_row}
         return {name: torch.where(value >= 0, index, -1) for name, index in tables.items()}
 
-    def _of_states(self, table: Tensor) -> Tensor:
+    def _by_part(self, table: Tensor) -> Tensor:
         """Sums over the states before each word."""
         return table if self.transition_scores is not None else table.flatten(-1 - self.order, -2).sum(-2)
-
-    def marginals(self) -> Tensor:
-        """p(a word's state), shape ``(*batch_shape, n, K)``."""
-        return self._of_states(self.expected_counts()["state"])
-
-    def parts(self, value: Tensor) -> Tensor:
-        """The states of words as zeros and ones, in the shape of :meth:`marginals`."""
-        return self._of_states(self.counts(value)["state"]).long()
 
     @traceable
     def mbr(self) -> Tensor:

@@ -4,19 +4,104 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import numpy as np
 import torch
 from torch import Tensor
 from torch.distributions.kl import register_kl
 
 from pyrogram.charts.checks import check_tensors
-from pyrogram.charts.spanning import nonprojective
+from pyrogram.charts.spanning import arborescences, elimination, lanes, walks
+from pyrogram.recursion.emit.inputs import Inputs
 from pyrogram.recursion.run.on_tensors import SumsOnTensors
+from pyrogram.recursion.torch.engine import SumsInTorch
 
 from .charted import expected_score
-from .dependency_tree import DependencyTreeDistribution, SummedTreeDistribution, comparable
+from .dependency_tree import DependencyTreeDistribution, comparable
+
+Numbers = Any  # a numpy array
 
 
-class DependencyTree(SummedTreeDistribution):
+class _Arborescences(SumsInTorch):
+    """Sums in torch, and by compiled code; where the range of floats is not enough, this uses logarithms in torch."""
+
+    def __init__(self, multiroot: bool) -> None:
+        self._multiroot = multiroot
+
+    def log_partition(self, weights: Mapping[str, Tensor], lengths: Tensor, *rest: object) -> Tensor:
+        return elimination.log_partition(weights["arc"], lengths, self._multiroot)
+
+    def log_counts(
+        self, inputs: Inputs, *, counts: bool = True, scale: Numbers | None = None, by_sentence: bool = False
+    ) -> tuple[Numbers, dict[str, Numbers]]:
+        """See :meth:`.Program.log_counts`; every sentence has its own scores."""
+        scores, lengths = _of(inputs, inputs.weights["arc"].dtype)
+        log_z, posteriors = lanes.log_counts(scores, lengths, self._multiroot, counts)
+        unknown = np.flatnonzero(np.isnan(log_z))
+        if len(unknown):
+            arcs, few = torch.from_numpy(scores[unknown]).double(), torch.from_numpy(lengths[unknown])
+            if counts:
+                value, exact = self.marginals({"arc": arcs}, few)
+                posteriors[unknown] = exact["arc"].numpy()
+            else:
+                with torch.no_grad():
+                    value = self.log_partition({"arc": arcs}, few)
+            log_z[unknown] = value.numpy()
+        if counts and scale is not None:
+            posteriors *= scale[:, None, None].astype(posteriors.dtype)
+        return log_z, {"arc": posteriors}
+
+    def best(self, inputs: Inputs, k: int, trace: object, width: int) -> tuple[Numbers, Numbers]:
+        """Scores, shape ``(k, B)``, and heads, ``(k, B, width)``."""
+        return arborescences.best(*_of(inputs, np.float64), self._multiroot, k)
+
+    def draw(self, inputs: Inputs, number: int, seed: int, trace: object, width: int) -> tuple[Numbers, Numbers]:
+        """Log Z, shape ``(B,)``, and heads, ``(number, B, width)``."""
+        log_z, posteriors = self.log_counts(inputs, counts=not self._multiroot)
+        scores, lengths = _of(inputs, np.float64)
+        roots = np.ones(scores.shape[:2]) if self._multiroot else posteriors["arc"][:, 0].astype(np.float64)
+        roots[~(log_z > -np.inf)] = 0.0
+        return log_z, walks.draw(scores, lengths, self._multiroot, roots, number, seed)
+
+
+def _of(inputs: Inputs, dtype: Any) -> tuple[Numbers, Numbers]:
+    """Scores and lengths, as compiled code reads them."""
+    return np.ascontiguousarray(inputs.weights["arc"], dtype), np.ascontiguousarray(inputs.lengths, np.int64)
+
+
+class _Trees(SumsOnTensors):
+    """Sums over trees and their derivatives; their rows of derivations are heads."""
+
+    def __init__(self, multiroot: bool) -> None:
+        super().__init__("tree")
+        self._sums = _Arborescences(multiroot)
+
+    def on_device(self, *_: object) -> None:
+        """No kernels."""
+
+    def tangents(self, *_: object) -> None:
+        """No compiled derivatives of counts."""
+
+    @property
+    def torch_engine(self) -> _Arborescences:
+        return self._sums
+
+    program = torch_engine
+
+
+@cache
+def program(multiroot: bool) -> SumsOnTensors:
+    """The trees, whose weights are ``arc`` (B, n+1, n+1) [head, dependent].
+
+    log Z takes O(n^3) time and O(n^2) memory a sentence, for second derivatives O(n^3).
+    """
+    return _Trees(multiroot)
+
+
+class DependencyTree(DependencyTreeDistribution):
     r"""Dependency trees of given sentences whose arcs may cross, :math:`p(y) = \exp(\mathrm{score}(y)) / Z`.
 
     A value is a tensor of heads, shape ``(n,)``, as in CoNLL: word c (counted from 1) has head ``value[c - 1]``
@@ -84,16 +169,11 @@ class DependencyTree(SummedTreeDistribution):
         super().__init__({"arc_scores": arc_scores}, {"arc_scores": "NN"}, lengths, multiroot, validate_args)
 
     @property
-    def _program(self) -> SumsOnTensors:
-        return nonprojective.program(self.multiroot)
+    def _arcs(self) -> SumsOnTensors:
+        return program(self.multiroot)
 
-    def _heads_of(self, rows: Tensor) -> Tensor:
-        return rows
-
-    def _events(self, heads: Tensor) -> dict[str, Tensor]:
-        N = heads.shape[-1] + 1
-        arc = heads.clamp_min(0) * N + torch.arange(1, N, device=heads.device)
-        return {"arc": torch.where(heads >= 0, arc, -1)}
+    def _read(self, rows: Tensor) -> Tensor:
+        return rows  # which are heads already
 
 
 @register_kl(DependencyTreeDistribution, DependencyTree)

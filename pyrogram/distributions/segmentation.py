@@ -5,19 +5,61 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from pyrogram.charts import segments
 from pyrogram.charts.checks import check_tensors
 from pyrogram.printable import plural
 from pyrogram.recursion.emit.traces import Trace
+from pyrogram.recursion.rules.pages import recursion
 from pyrogram.recursion.run.on_tensors import TensorProgram
 
-from .charted import Options
 from .constraints import _Named
 from .scored_structure import ScoredStructure
+
+
+@recursion(first=0)
+def segments(p: Any, widest: int) -> None:
+    """Segments between the fence posts i and j, of ``widest`` words at most:
+
+    E: everything up to j, the end of a segment. Labels are independent, and summed out of the scores.
+    """
+    i, j = p.positions("i j")
+    E, Z = p.items("E Z")
+    segment = p.weights("segment")
+    E[0] += 1
+    E[j] += E[i] * segment[i, j] * (i < j) * (j <= i + widest)
+    Z[()] += E[p.n]
+
+
+@recursion(first=0)
+def labelled_segments(p: Any, widest: int) -> None:
+    """The same, where a label depends on the one before:
+
+    E: everything up to j, the end of a segment of label x; B: the same, and the next label is y.
+    """
+    i, j = p.positions("i j")
+    x, y = p.symbols("x y", "L")
+    E, B, Z = p.items("E", "L"), p.items("B", "L"), p.items("Z")
+    segment, transition = p.weights("segment", "L"), p.weights("transition", "L", "L")
+    B[0, y] += 1
+    E[j, y] += B[i, y] * segment[i, j, y] * (i < j) * (j <= i + widest)
+    B[j, y] += E[j, x] * transition[x, y]
+    Z[()] += E[p.n, x]
+
+
+@cache
+def program(widest: int, by_label: bool) -> TensorProgram:
+    """The segmentations.
+
+    Weights are log scores of segments, shape ``(B, n, n+1)`` or ``(B, n, n+1, L)``, and of pairs of labels, shape
+    ``(B, L, L)``.
+    """
+    page = labelled_segments if by_label else segments
+    return TensorProgram(page(widest=widest), "segmentation")
 
 
 class Segmentations(_Named):
@@ -83,6 +125,9 @@ class Segmentation(ScoredStructure):
     section 3. https://papers.nips.cc/paper/2648
     """
 
+    transition_scores: Tensor | None
+    _part = "segment"
+
     def __init__(
         self,
         scores: Tensor,
@@ -108,8 +153,9 @@ class Segmentation(ScoredStructure):
             )
         self._is_labelled = labelled
         self._labels_are_independent = transition_scores is None
-        tables = {"segment": scores, "transition": transition_scores}
-        super().__init__(tables, {"segment": 3, "transition": 2}, (n, W), L, lengths, validate_args)
+        tables = {"scores": scores, "transition_scores": transition_scores}
+        dims = {"scores": 2 + labelled, "transition_scores": 2}
+        super().__init__(tables, dims, (n, W), L, lengths, {"labelled": labelled}, validate_args)
 
     @property
     def support(self) -> Segmentations:
@@ -117,22 +163,17 @@ class Segmentation(ScoredStructure):
         return Segmentations(self.lengths, self.num_labels)
 
     @property
-    def transition_scores(self) -> Tensor | None:
-        """Of pairs of labels."""
-        return self._scores.get("transition")
-
-    @property
-    def _options(self) -> Options:
-        return (("labelled", self._is_labelled),)
-
-    @property
     def _program(self) -> TensorProgram:
-        return segments.program(self.event_shape[1], self.transition_scores is not None)
+        return program(self.event_shape[1], self.transition_scores is not None)
 
     def _inside(self, lengths: Tensor) -> Tensor:
         return segments_of(lengths, *self.event_shape)
 
-    def _weights(self, scores: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    @property
+    def _sizes(self) -> dict[str, int]:
+        return {} if self._labels_are_independent else {"L": self.num_labels}
+
+    def _weights(self, scores: Mapping[str, Tensor], lengths: Tensor) -> dict[str, Tensor]:
         n, W = self.event_shape
         i, w = torch.meshgrid(*(torch.arange(x, device=self.lengths.device) for x in (n, W)), indexing="ij")
         i, w = i[i + w < n], w[i + w < n]
@@ -152,9 +193,9 @@ class Segmentation(ScoredStructure):
         # Of the segment from i to j: (1 + i W + j - i - 1) L, plus the label.
         return {"segment": (0, (W - 1) * L, L, *([] if self._labels_are_independent else [1]))}
 
-    @property
-    def _most_parts(self) -> int:
-        return self.event_shape[0]
+    def _parts(self, rows: Tensor) -> Tensor:
+        labels = 1 if self._labels_are_independent else self.num_labels
+        return torch.where(rows >= 0, rows - labels, -1).to(self.lengths.device)
 
     def _events(self, value: Tensor) -> dict[str, Tensor]:
         events = super()._events(value)

@@ -4,19 +4,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from pyrogram.charts import spans
 from pyrogram.charts.checks import check_tensors
 from pyrogram.recursion.emit.traces import Trace
+from pyrogram.recursion.rules.pages import recursion
 from pyrogram.recursion.run.on_tensors import TensorProgram
 
-from .charted import Options
 from .constraints import _Named
 from .scored_structure import ScoredStructure
+
+
+@recursion(first=0)
+def span_trees(p: Any, binary: bool = True) -> None:
+    """Trees over the words i+1 .. j, between the fence posts i and j:
+
+    T: a constituent, a word or larger ones put together; every constituent has the score of its span;
+    P: all the children of one constituent, two or more;
+    S: one or more constituents in a row. Binary trees need neither.
+
+    A row is cut after its first constituent, so that each tree has one derivation.
+    """
+    i, j, k = p.positions("i j k")
+    T, Z = p.items("T Z")
+    span = p.weights("span")
+    T[j - 1, j] += span[j - 1, j]
+    if binary:
+        T[i, j] += span[i, j] * T[i, k] * T[k, j]
+    else:
+        P, S = p.items("P S")
+        P[i, j] += T[i, k] * S[k, j]
+        T[i, j] += span[i, j] * P[i, j]
+        S[i, j] += T[i, j] + P[i, j]
+    Z[()] += T[0, p.n]
+
+
+@cache
+def program(binary: bool) -> TensorProgram:
+    """The trees, of which log scores of spans are the weights, shape ``(B, n, n+1)``."""
+    return TensorProgram(span_trees(binary=binary), "tree")
 
 
 class SpanTrees(_Named):
@@ -100,6 +130,8 @@ class SpanTree(ScoredStructure):
     https://arxiv.org/abs/2008.03736
     """
 
+    _part = "span"
+
     def __init__(
         self,
         scores: Tensor,
@@ -123,9 +155,9 @@ class SpanTree(ScoredStructure):
             wanted = "(..., n, n+1, L)" if labelled else "(..., n, n+1) or (..., n, n+1, L)"
             raise ValueError(f"scores must have shape {wanted}, n >= 1, not {shape}")
         self.binary, self._is_labelled = binary, labelled
-        table = scores if labelled else scores[..., None]
-        n = table.shape[-3]
-        super().__init__({"span": scores}, {"span": 3}, (n, n + 1), table.shape[-1], lengths, validate_args)
+        n, L = shape[-2 - labelled], shape[-1] if labelled else 1
+        options = {"binary": binary, "labelled": labelled}
+        super().__init__({"scores": scores}, {"scores": 2 + labelled}, (n, n + 1), L, lengths, options, validate_args)
 
     @property
     def support(self) -> SpanTrees:
@@ -133,25 +165,15 @@ class SpanTree(ScoredStructure):
         return SpanTrees(self.lengths, self.num_labels, self.binary)
 
     @property
-    def _options(self) -> Options:
-        return (
-            ("binary", self.binary),
-            ("labelled", self._is_labelled),
-        )
-
-    @property
     def _program(self) -> TensorProgram:
-        return spans.program(self.binary)
+        return program(self.binary)
 
     def _inside(self, lengths: Tensor) -> Tensor:
         return spans_of(lengths, self.event_shape[0])
 
-    def _weights(self, scores: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        return {"span": scores["span"]}  # no span begins at n
-
     @property
     def _trace(self) -> Trace:
-        return {"span": (1, self.event_shape[1], 1)}
+        return {"span": (0, self.event_shape[1], 1)}  # no span begins at n
 
     @property
     def _most_parts(self) -> int:

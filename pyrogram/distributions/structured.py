@@ -11,8 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyrogram.charts.checks import check_shape, check_size
-from pyrogram.charts.events import counted, total_score
+from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size
 
 from .charted import ChartDistribution, conditional, copied, expected_score, traceable
 
@@ -34,7 +33,10 @@ class StructuredDistribution(ChartDistribution):
 
     @abstractmethod
     def _events(self, value: Tensor) -> dict[str, Tensor]:
-        """The events of structures, see :mod:`pyrogram.charts.events`, in the order of the scores."""
+        """The events of structures, in the order of the scores, ``(*batch, k)``.
+
+        They are numbers of the elements of tables of scores in C order; -1 stands for none.
+        """
 
     @abstractmethod
     def _sample(self, count: int) -> Tensor:
@@ -145,3 +147,22 @@ def divergence(p: StructuredDistribution, q: StructuredDistribution) -> Tensor:
     for (name, scores), posterior in zip(p._scores.items(), p._posteriors()[1:], strict=True):
         total = total + expected_score(posterior, scores - q._scores[name], p._dims(name))
     return torch.where(q.log_partition == -torch.inf, torch.inf, total)
+
+
+def total_score(scores: Tensor, events: Tensor) -> Tensor:
+    """The sum of the scores of events, in nats, shape ``batch``. Batch dimensions broadcast.
+
+    :param scores: shape ``(*batch, E)``.
+    :param events: numbers of scores, shape ``(*batch, k)``; -1 for none.
+    """
+    batch = broadcast_shapes(scores.shape[:-1], events.shape[:-1])
+    events = events.expand(*batch, -1)
+    picked = scores.expand(*batch, -1).gather(-1, events.clamp_min(0))
+    return torch.where(events >= 0, picked, 0.0).sum(-1)
+
+
+def counted(events: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """How often each element of a table of this shape is among the events ``(*batch, k)``, ``(*batch, *shape)``."""
+    zeros = torch.zeros(*events.shape[:-1], torch.Size(shape).numel(), dtype=dtype, device=events.device)
+    counts: Tensor = zeros.scatter_add(-1, events.clamp_min(0), (events >= 0).to(dtype)).unflatten(-1, shape)
+    return counts

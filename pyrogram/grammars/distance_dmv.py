@@ -10,10 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyrogram.charts import expansions, projective
+from pyrogram.charts import expansions
 from pyrogram.charts.checks import check_size
 from pyrogram.charts.leftmost import Draws
 from pyrogram.charts.trees import lengths_of
+from pyrogram.distributions.projective_tree import ProjectiveDependencyTree
 from pyrogram.grammar import Block, Grammar, Weights
 from pyrogram.printable import plural
 from pyrogram.recursion.rules.pages import recursion
@@ -154,8 +155,8 @@ class DistanceDMV(RecursiveGrammar):
         """
         with torch.no_grad():
             arcs = self.arc_marginals(log_weights, words)
-            heads = projective.mbr(arcs, lengths_of(words))
-            return torch.where(arcs[..., :1, 1:].sum(-1) > 0, heads, -1)
+            trees = ProjectiveDependencyTree(arcs, lengths=lengths_of(words), valence=False, validate_args=False)
+            return torch.where(arcs[..., :1, 1:].sum(-1) > 0, trees.argmax(), -1)
 
     def heads(self, derivations: Tensor) -> Tensor:
         """The heads of words, shape ``(*batch, n)``: 1 .. n, 0 for the root, -1 where there is no word.

@@ -12,13 +12,13 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts import dmv as chart
-from pyrogram.charts import dmv_trees, expansions, projective
+from pyrogram.charts import dmv_trees, expansions
 from pyrogram.charts.checks import broadcast_shapes, check_size, checked_words, lengths_of_checked
 from pyrogram.charts.leftmost import Draws
 from pyrogram.charts.trees import check_heads, lengths_of
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.projective_tree import ProjectiveDependencyTree
-from pyrogram.event_map import EventMap
+from pyrogram.event_map import EventMap, by_block, num_events
 from pyrogram.grammar import (
     Block,
     Grammar,
@@ -32,7 +32,7 @@ from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram
 from pyrogram.sentences import Sentences, words_of
 
 from . import initial
-from .dmv_events import dense_arcs
+from .dmv_events import dense_arcs, events_of
 from .dmv_sentence_multinomials import DMVSentenceMultinomials
 from .recursive_collapsed import Plan, kept_numbers, numbers_of, sweeps
 from .structures import Heads
@@ -254,16 +254,12 @@ class DMV(Grammar):
     def _by_block(self, arcs: Tensor, stops: Tensor, words: Tensor) -> Weights:
         """Arcs (*batch, n+1, n+1, S) and stops (*batch, n+1, 2, S) of words, to counts (*batch, *block.shape)."""
         batch = broadcast_shapes(arcs.shape[:-3], words.shape[:-1])
-        arcs, stops = arcs.expand(*batch, *arcs.shape[-3:]), stops.expand(*batch, *stops.shape[-3:])
-        flat = words.expand(*batch, words.shape[-1]).reshape(-1, words.shape[-1])
-        counted = chart.counts(
-            arcs.reshape(-1, *arcs.shape[-3:]),
-            stops.reshape(-1, *stops.shape[-3:]),
-            flat,
-            self.num_tags,
-            self.valence_attach,
-        )
-        return {name: c.reshape(*batch, *self.blocks[name].shape) for name, c in zip(self.blocks, counted, strict=True)}
+        tables = (arcs, arcs.shape[-3:]), (stops, stops.shape[-3:]), (words, words.shape[-1:])
+        flat = [t.expand(*batch, *shape).reshape(-1, *shape) for t, shape in tables]
+        total = arcs.new_zeros(batch.numel(), num_events(self.blocks) + 1)
+        for numbers, values in events_of(self, *flat):
+            total = total.scatter_add(1, numbers, values)
+        return {name: c.reshape(*batch, *self.blocks[name].shape) for name, c in by_block(total, self.blocks).items()}
 
     @property
     def initialisers(self) -> Mapping[str, Callable[..., Weights]]:
@@ -282,7 +278,8 @@ class DMVDerivation(ProjectiveDependencyTree):
     :param grammar: the grammar.
     :param log_weights: log weights, one tensor ``(*batch, *block.shape)`` per block.
     :param words: shape ``(*batch, n)``, padded with -1.
-    :param arc_bonus: the log of a factor for each arc, shape ``(*batch, n+1, n+1)`` [head, dependent]: evidence.
+    :param arc_bonus: the log of a factor for each arc, shape ``(*batch, n+1, n+1)`` [head, dependent]: evidence;
+        -inf forbids an arc, and also ``mbr`` to take it.
     """
 
     def __init__(
@@ -307,17 +304,10 @@ class DMVDerivation(ProjectiveDependencyTree):
         counted = self.grammar._by_block(arcs, stops, self.words)
         return {k: v.expand(*self.batch_shape, *self.grammar.blocks[k].shape) for k, v in counted.items()}
 
-    def mbr(self) -> Tensor:
-        """The tree with the most expected right heads, none of which is forbidden; see :class:`.SiblingDependencyTree`.
-
-        Shape ``(*batch_shape, n)``; heads are -1 where no tree is possible.
-        """
-        if self.arc_bonus is None:
-            return super().mbr()
-        with torch.no_grad():
-            expected = torch.where(self.arc_bonus > -torch.inf, self.marginals(), -torch.inf)
-            heads = projective.mbr(expected, self.lengths)
-            return torch.where(self.log_partition[..., None] == -torch.inf, -1, heads)
+    def _expected_arcs(self) -> Tensor:
+        """No arc of the tree with the most expected right heads is forbidden."""
+        expected = super()._expected_arcs()
+        return expected if self.arc_bonus is None else torch.where(self.arc_bonus > -torch.inf, expected, -torch.inf)
 
     def counts(self, value: Tensor) -> Weights:
         """f(x, y): the events of given trees, shape ``(*value.shape[:-1], *block.shape)`` per block."""

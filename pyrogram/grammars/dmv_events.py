@@ -30,8 +30,8 @@ def dense_arcs(grammar: DMV, words: Tensor) -> Tensor:
     return arcs if grammar.valence_attach else arcs[..., 0]
 
 
-def events_of(grammar: DMV, arcs: Tensor, stops: Tensor, words: Tensor) -> tuple[Tensor, Tensor]:
-    """Numbers of the events of sentences, and how often each occurs, both of shape ``(B, E)``.
+def events_of(grammar: DMV, arcs: Tensor, stops: Tensor, words: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """Numbers of the events of sentences, and how often each occurs, both of shape ``(B, E)``: of arcs, and of stops.
 
     :param arcs: how often arcs are there, shape ``(B, n+1, n+1, S)`` [head, dependent, valence].
     :param stops: how often heads stop, shape ``(B, n+1, 2, S)``.
@@ -40,14 +40,13 @@ def events_of(grammar: DMV, arcs: Tensor, stops: Tensor, words: Tensor) -> tuple
     numbers, nothing, S = grammar.arc_numbers(words), num_events(grammar.blocks), grammar.num_valences
     of_arcs = arcs if grammar.valence_attach else over_valences(arcs)
     real, place = words >= 0, torch.arange(words.shape[-1], device=words.device)
-    within = arcs[:, 1:, 1:] * (real[:, :, None] & real[:, None, :])[..., None]
-    sides = torch.stack([place < place[:, None], place > place[:, None]], -1).to(within)  # [head, dependent, direction]
-    decisions = torch.stack([torch.einsum("bhds,hdk->bhks", within, sides), stops[:, 1:]], -1)
+    within = arcs[:, 1:, 1:] * real[:, None, :, None]
+    sides = torch.stack([place < place[:, None], place > place[:, None]], 1).to(within)  # [head, direction, dependent]
+    decisions = torch.stack([sides @ within, stops[:, 1:]], -1)
     first = nothing - grammar.blocks["stop"].shape.numel()
     of_stops = first + words[..., None] * 4 * S + torch.arange(4 * S, device=words.device)
     of_stops = of_stops.masked_fill(~real[..., None], nothing)
-    pairs = ((numbers, of_arcs), (of_stops, decisions))
-    return torch.cat([n.flatten(1) for n, _ in pairs], 1), torch.cat([v.flatten(1) for _, v in pairs], 1)
+    return [(numbers.flatten(1), of_arcs.flatten(1)), (of_stops.flatten(1), decisions.flatten(1))]
 
 
 def add_counts(grammar: DMV, total: Tensor, arcs: Tensor, stops: Tensor, words: Tensor) -> None:
@@ -55,5 +54,5 @@ def add_counts(grammar: DMV, total: Tensor, arcs: Tensor, stops: Tensor, words: 
 
     :param total: counts of the corpus by number, shape ``(events + 1,)``, changed; the others see :func:`events_of`.
     """
-    numbers, values = events_of(grammar, arcs, stops, words)
-    total.index_add_(0, numbers.flatten(), values.to(total).flatten())
+    for numbers, values in events_of(grammar, arcs, stops, words):
+        total.index_add_(0, numbers.flatten(), values.to(total).flatten())

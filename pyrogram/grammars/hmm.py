@@ -12,9 +12,9 @@ from torch import Tensor
 from pyrogram.charts import expansions
 from pyrogram.charts import hmm as chart
 from pyrogram.charts.checks import check_size, checked_words
-from pyrogram.charts.events import counted
 from pyrogram.charts.leftmost import Draws
 from pyrogram.distributions.state_sequence import StateSequence, check_states, state_events
+from pyrogram.distributions.structured import counted
 from pyrogram.event_map import EventMap
 from pyrogram.grammar import (
     Block,

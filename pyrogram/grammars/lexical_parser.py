@@ -11,10 +11,11 @@ from typing import get_args
 import torch
 from torch import Tensor
 
-from pyrogram.charts import projective, sibling_tags
+from pyrogram.charts import sibling_tags
 from pyrogram.charts.pitman_yor.restaurants import Restaurants
 from pyrogram.charts.sibling_tags import TaggedTreeScores
 from pyrogram.choices import DECODERS, Decoder
+from pyrogram.distributions.projective_tree import ProjectiveDependencyTree
 from pyrogram.distributions.sibling_tree import SiblingDependencyTree
 
 from .lexical_dependencies import SITES, LexicalDependencies, Predict, TreeScores
@@ -158,7 +159,8 @@ class LexicalParser:
             longest = int(lengths.max())
             tags["viterbi"][which, :longest], heads["viterbi"][which, :longest] = sibling_tags.best(scores, lengths)
             log_likelihood[which], arcs, of_tags = sibling_tags.marginals(scores, lengths)
-            heads["mbr"][which, :longest] = projective.mbr(arcs, lengths)
+            trees = ProjectiveDependencyTree(arcs, lengths=lengths, valence=False, validate_args=False)
+            heads["mbr"][which, :longest] = trees.argmax()
             inside = torch.arange(longest) < lengths[:, None]
             tags["mbr"][which, :longest] = torch.where(inside, of_tags.argmax(-1), -1)
         return TaggedParses(heads, log_likelihood, tags)

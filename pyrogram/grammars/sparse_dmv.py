@@ -12,13 +12,14 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts import dmv as chart
-from pyrogram.charts import dmv_trees, expansions, projective
+from pyrogram.charts import dmv_trees, expansions
 from pyrogram.charts.attachments import Attachments, seen_pairs
 from pyrogram.charts.checks import broadcast_shapes, check_size, checked_words
 from pyrogram.charts.leftmost import Draws
 from pyrogram.charts.trees import lengths_of
 from pyrogram.collapsed import CollapsedUpdates
-from pyrogram.event_map import EventMap, by_block, num_events
+from pyrogram.distributions.dependency_tree import arc_numbers, heads_of
+from pyrogram.event_map import EventMap, num_events
 from pyrogram.grammar import (
     Block,
     PackedBlock,
@@ -34,7 +35,6 @@ from pyrogram.sentences import Sentences, digest_of
 from pyrogram.sweeps.events import TableEvents
 
 from .dmv import DMV
-from .dmv_events import events_of
 from .recursive_collapsed import Plan, RecursiveUpdates, numbers_of, sweeps
 from .sparse_dmv_arcs import CELLS, Arcs, SentenceArcs
 from .structures import Heads
@@ -258,9 +258,9 @@ class SparseDMV(DMV):
         heads = torch.full_like(words, -1)
         for arcs in self._arcs.of(words):
             inputs, N = self._given_arcs(flat, stop, arcs, None), arcs.words.shape[1] + 1
-            trace = projective.arc_numbers(N, by_valence=inputs.weights["arc"].dim() > 3)
+            trace = arc_numbers(N, by_valence=inputs.weights["arc"].dim() > 3)
             rows = self.program().draw(inputs, 1, trace, N - 1, generator)[0]
-            heads[arcs.sentences, : N - 1] = projective.heads_of(rows, N)
+            heads[arcs.sentences, : N - 1] = heads_of(rows, N)
         return heads
 
     def scores(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Tensor]:
@@ -284,15 +284,6 @@ class SparseDMV(DMV):
         goes_on = torch.where((place > place[:, None])[..., None], right, left)
         arcs = arcs + torch.nn.functional.pad(goes_on, (0, 0, 1, 0, 1, 0))
         return arcs, torch.nn.functional.pad(decisions[..., 1], (0, 0, 0, 0, 1, 0))
-
-    def _by_block(self, arcs: Tensor, stops: Tensor, words: Tensor) -> Weights:
-        batch = broadcast_shapes(arcs.shape[:-3], words.shape[:-1])
-        tables = (arcs, arcs.shape[-3:]), (stops, stops.shape[-3:]), (words, words.shape[-1:])
-        index, values = events_of(self, *(t.expand(*batch, *shape).reshape(-1, *shape) for t, shape in tables))
-        counted = by_block(
-            values.new_zeros(len(values), num_events(self.blocks) + 1).scatter_add(1, index, values), self.blocks
-        )
-        return {name: c.reshape(*batch, *self.blocks[name].shape) for name, c in counted.items()}
 
     # ------------------------------------------------------------------ the rest
 

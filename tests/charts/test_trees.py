@@ -14,7 +14,6 @@ from oracle import (
     parts_by_valence,
 )
 
-from pyrogram.charts.sibling_trees import last_children, siblings_of
 from pyrogram.charts.trees import (
     arc_valences,
     is_tree,
@@ -23,6 +22,7 @@ from pyrogram.charts.trees import (
     projective_trees,
     stop_valences,
 )
+from pyrogram.distributions.sibling_tree import last_children, siblings_of
 
 roots = pytest.mark.parametrize("multiroot", [False, True])
 

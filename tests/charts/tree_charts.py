@@ -52,9 +52,16 @@ class Kind:
 
     def marginals(self, tables: Mapping[str, Tensor], lengths: Any, multiroot: bool, engine: str = "") -> Any:
         """log Z, and marginals by table."""
-        law = self.law(tables, lengths, multiroot)
-        log_z, counts = law._program.marginals(law._given(law._own_batch), by_torch=engine == "torch")
-        return log_z, dict(zip(self.sizes, law._of_weights(counts), strict=True))
+        graph = torch.is_grad_enabled() and any(x.requires_grad for x in tables.values())
+        leaves = {name: x if x.requires_grad else x.detach().requires_grad_() for name, x in tables.items()}
+        law = self.law(leaves, lengths, multiroot)
+        with torch.enable_grad():
+            inputs = law._given(law._own_batch)
+        with torch.set_grad_enabled(graph):
+            log_z, counts = law._program.marginals(inputs, by_torch=engine == "torch")
+        weights, counts = [*inputs.weights.values()], [counts[name] for name in inputs.weights]
+        found = torch.autograd.grad(weights, [*leaves.values()], counts, create_graph=graph)
+        return log_z, dict(zip(self.sizes, found, strict=True))
 
     def sample(self, tables: Mapping[str, Tensor], lengths: Any, multiroot: bool, number: int, seed: int = 1) -> Tensor:
         drawn: Tensor = self.law(tables, lengths, multiroot)._sample(number, torch.Generator().manual_seed(seed))

@@ -38,7 +38,7 @@ MAKE: dict[str, Callable[..., Any]] = {
 
 def given(d: Any) -> list[Tensor]:
     """The scores, as they were given."""
-    return [d._as_given(x, name) for name, x in d._scores.items()]
+    return [*d._scores.values()]
 
 
 @pytest.mark.one_in(22)
@@ -56,7 +56,7 @@ def test_large_scores(kind: str, scale: float) -> None:
     expected = torch.tensordot(scores.softmax(0).detach(), d.parts(values).double(), 1)
     assert torch.allclose(d.marginals().detach(), expected, atol=1e-9)
     assert torch.equal(d.argmax(), values[scores.argmax()])
-    assert not any(g.isnan().any() for g in torch.autograd.grad(d.entropy(), list(d._tables.values())))
+    assert not any(g.isnan().any() for g in torch.autograd.grad(d.entropy(), given(d)))
 
 
 @pytest.mark.one_in(36)
@@ -65,8 +65,8 @@ def test_large_scores(kind: str, scale: float) -> None:
 def test_long_sentences_by_both_engines(kind: str, dtype: torch.dtype) -> None:
     torch.manual_seed(1)
     d = MAKE[kind](40, 2.0)
-    wide = {name: x.detach().to(dtype).requires_grad_() for name, x in d._wide(torch.Size([1])).items()}
-    on = d._given(wide)
+    wide = {name: x.detach().to(dtype).requires_grad_() for name, x in d._flat(torch.Size([1])).items()}
+    on = d._weighted(wide, d._flat_lengths(torch.Size([1])))
     log_z = [d._program.log_partition(on, by_torch=by_torch) for by_torch in (False, True)]
     assert torch.allclose(*log_z, rtol=1e-5 if dtype == torch.float32 else 1e-12)
     gradients = [torch.autograd.grad(z.sum(), list(wide.values()), retain_graph=True) for z in log_z]

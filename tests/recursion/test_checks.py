@@ -16,7 +16,7 @@ from fake_device import fake_launcher
 from pages import PAGES, RULES, Page, hmm, pcfg_rules, projective
 from reference import in_logarithms
 
-from pyrogram.charts.spans import span_trees
+from pyrogram.distributions.span_tree import span_trees
 from pyrogram.recursion import InvalidRecursion
 from pyrogram.recursion.emit.inputs import Inputs
 from pyrogram.recursion.run.device_engine import DeviceEngine

@@ -16,8 +16,8 @@ from enumeration import Trace, expected_counts, listed, random_sentences
 from fake_device import FakeDriver, fake_launcher
 from pages import PAGES, Page
 
-from pyrogram.charts.projective import first_order
-from pyrogram.charts.sibling import second_order
+from pyrogram.distributions.projective_tree import first_order
+from pyrogram.distributions.sibling_tree import second_order
 from pyrogram.recursion import recursion
 from pyrogram.recursion.code import kernels, objects
 from pyrogram.recursion.code.expressions import Array, Name, log

@@ -19,8 +19,8 @@ from enumeration import Trace, in_logarithms, listed, only, random_sentences
 from pages import PAGES, Page
 from random_recursions import random_recursions
 
-from pyrogram.charts.projective import first_order
-from pyrogram.charts.sibling import second_order
+from pyrogram.distributions.projective_tree import first_order
+from pyrogram.distributions.sibling_tree import second_order
 from pyrogram.recursion import InvalidRecursion, recursion
 from pyrogram.recursion.code import objects
 from pyrogram.recursion.emit.inputs import Inputs

@@ -15,8 +15,8 @@ from enumeration import Trace, expected_counts, listed, random_sentences
 from pages import PAGES, Page, dmv_words, projective, several_roots, siblings
 from reference import in_logarithms
 
-from pyrogram.charts.projective import first_order
-from pyrogram.charts.sibling import second_order
+from pyrogram.distributions.projective_tree import first_order
+from pyrogram.distributions.sibling_tree import second_order
 from pyrogram.recursion import InvalidRecursion, Recursion, recursion
 from pyrogram.recursion.emit.inputs import Inputs
 from pyrogram.recursion.run import engine

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pyrogram.charts import chains, dmv, hmm, projective, segments, sibling, spans
+from pyrogram.charts import dmv, hmm
+from pyrogram.distributions import higher_order_chain, projective_tree, segmentation, sibling_tree, span_tree
 from pyrogram.grammars import cfg_page, low_rank_sums
 from pyrogram.recursion import Recursion
 from pyrogram.recursion.code import kernels, ptx
@@ -21,22 +22,22 @@ from pyrogram.recursion.run.engine import plain_tables
 DENSE = cfg_page.Form((("XXX", True), ("XXT", True), ("XTX", True), ("XTT", True), ("ZX", True)), 1, 0, 0)
 LISTS = cfg_page.Form((("XXX", False), ("XXT", False), ("XX", False), ("XT", False), ("ZXX", False)), 2, 0, 1)
 PROGRAMS = {
-    "projective": lambda: projective.first_order(),
-    "several roots": lambda: projective.first_order(multiroot=True),
-    "stops": lambda: projective.first_order(valences=2, stops=2),
-    "siblings": lambda: sibling.second_order(),
+    "projective": lambda: projective_tree.first_order(),
+    "several roots": lambda: projective_tree.first_order(multiroot=True),
+    "stops": lambda: projective_tree.first_order(valences=2, stops=2),
+    "siblings": lambda: sibling_tree.second_order(),
     "dmv": lambda: dmv.dmv(valence_attach=False),
     "dmv and valences of children": lambda: dmv.dmv(valence_attach=True),
     "dmv of sentences": lambda: dmv.dmv(valence_attach=False, by_sentence=True),
     "dmv and evidence": lambda: dmv.dmv(valence_attach=False, evidence=True),
-    "spans": lambda: spans.span_trees(binary=True),
-    "spans of any number of children": lambda: spans.span_trees(binary=False),
+    "spans": lambda: span_tree.span_trees(binary=True),
+    "spans of any number of children": lambda: span_tree.span_trees(binary=False),
     "dmv of three valences": lambda: dmv.dmv(valence_attach=True, valences=3),
     "hmm": lambda: hmm.chain(),
     "hmm by position": lambda: hmm.chain(by_word=False),
     "hmm and evidence": lambda: hmm.chain(evidence=True),
-    "second-order chains": lambda: chains.chain(order=2, by_word=True),
-    "segments with labels": lambda: segments.program(4, by_label=True).recursion,
+    "second-order chains": lambda: higher_order_chain.chain(order=2, by_word=True),
+    "segments with labels": lambda: segmentation.program(4, by_label=True).recursion,
     "dense grammar": lambda: cfg_page.grammar(DENSE),
     "dense grammar for sums": lambda: cfg_page.grammar(DENSE._replace(for_sums=True)),
     "ranks": low_rank_sums.rank_rules,
@@ -66,7 +67,7 @@ def ptx_of(made: Recursion, what: str, dtype: str, architecture: str = "sm_90", 
 
 @pytest.mark.parametrize("what", ["best", "lanes"])
 def test_ptx_has_the_kernel_and_reads_the_devices_memory(what: str) -> None:
-    text = ptx_of(projective.first_order(), what, "float64", "sm_80").decode()
+    text = ptx_of(projective_tree.first_order(), what, "float64", "sm_80").decode()
     assert ".target sm_80" in text and text.count(f".visible .entry {what}(") == 1
     found = set(re.findall(r"\b(?:ld|st)\.(\w+)", text))
     assert found == {"global", "param"}  # not generic, and nothing in a stack frame

@@ -16,9 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyrogram.charts import projective
 from pyrogram.charts.trees import lengths_of
-from pyrogram.distributions import Sentence
+from pyrogram.distributions import ProjectiveDependencyTree, Sentence
 from pyrogram.grammar import Grammar
 from pyrogram.infer.loops.base import GrammarLoop
 from pyrogram.metrics import directed_accuracy
@@ -110,7 +109,9 @@ def _most_expected(marginals: Tensor, lengths: Tensor) -> Tensor:
     heads = torch.full(marginals.shape[:-2] + (marginals.shape[-1] - 1,), -1)
     for chunk in lengths.argsort().split(_SENTENCES):
         n = int(lengths[chunk].max())
-        heads[chunk, :n] = projective.mbr(marginals[chunk, : n + 1, : n + 1], lengths[chunk])
+        of_chunk = marginals[chunk, : n + 1, : n + 1]
+        trees = ProjectiveDependencyTree(of_chunk, lengths=lengths[chunk], valence=False, validate_args=False)
+        heads[chunk, :n] = trees.argmax()
     return heads
 
 

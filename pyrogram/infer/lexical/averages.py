@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyrogram.charts import projective
+from pyrogram.distributions import ProjectiveDependencyTree
 from pyrogram.infer.samplers.chain import averages_restart
 
 
@@ -56,7 +56,7 @@ class Averages:
         for i, n in enumerate(self.lengths.tolist()):
             if n:
                 square = torch.nn.functional.pad(self._share(i, n), (1, 0))
-                heads[i, :n] = projective.mbr(square)
+                heads[i, :n] = ProjectiveDependencyTree(square, valence=False, validate_args=False).argmax()
         return heads
 
     def _need_steps(self) -> None:

@@ -78,11 +78,8 @@ class TreeSite:
             allowed = (tree.emissions() > -torch.inf) & (tree.words >= 0)[..., None]
         else:
             arcs = tree.arc_scores.detach() > -torch.inf
-            allowed = (arcs.any(-1) if tree._arc_dims == 3 else arcs)[..., 1:].transpose(-1, -2)  # [word, head]
-            n = self.value.shape[-1]
-            word, head = torch.arange(1, n + 1, device=arcs.device)[:, None], torch.arange(n + 1, device=arcs.device)
-            length = tree.lengths[..., None, None]
-            allowed = allowed & (word <= length) & (head <= length) & (word != head)
+            arcs = (arcs.any(-1) if tree._dims("arc") == 3 else arcs) & tree._inside(tree.lengths)
+            allowed = arcs[..., 1:].transpose(-1, -2)  # [word, head]
         L = allowed.shape[-1]
         return allowed.expand(*self.value.shape, L).reshape(*self.labels.shape, L)
 
