@@ -16,8 +16,7 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts.leftmost import FlatRules, depths
-from pyrogram.distributions.constraints import DependencyTrees, LeftmostDerivations
-from pyrogram.distributions.state_sequence import States
+from pyrogram.distributions.constraints import DependencyTrees, LeftmostDerivations, States
 
 __all__ = ["Statistic", "Statistics", "corpus_means", "ready_made", "tree_statistics"]
 

@@ -81,6 +81,23 @@ class LabelledDependencyTrees(_Named):
         return self.trees.check(heads) & (fits & (labels.long() == labels)).all(-1)
 
 
+class States(_Named):
+    """One of K states for every word of sentences of the given lengths, padded with -1."""
+
+    is_discrete = True
+    event_dim = 1
+
+    def __init__(self, lengths: Tensor, num_states: int):
+        self.lengths, self.num_states = lengths, num_states
+        super().__init__()
+
+    def check(self, value: Tensor) -> Tensor:
+        states = value.long()
+        position = torch.arange(states.shape[-1], device=states.device)
+        fits = (states >= 0) & (states < self.num_states)
+        return ((states == value) & torch.where(position < self.lengths[..., None], fits, states == -1)).all(-1)
+
+
 class PaddedWords(_Named):
     """At least one word in 0 .. num_words - 1, then only padding, -1."""
 

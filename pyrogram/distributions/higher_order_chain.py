@@ -17,8 +17,8 @@ from pyrogram.recursion.rules.pages import recursion
 from pyrogram.recursion.run.on_tensors import TensorProgram
 
 from .charted import traceable
+from .constraints import States
 from .scored_structure import ScoredStructure
-from .state_sequence import States
 
 
 @recursion
@@ -61,7 +61,36 @@ def program(order: int, by_word: bool) -> TensorProgram:
     return TensorProgram(chain(order=order, by_word=by_word), "state sequence")
 
 
-class HigherOrderChain(ScoredStructure):
+class Chain(ScoredStructure):
+    """States of the words of given sentences: for every word an integer in 0 .. K-1, then padding, -1."""
+
+    _labels_are_independent = False
+
+    @property
+    def support(self) -> States:
+        """States of the sentences' lengths."""
+        return States(self.lengths, self.num_labels)
+
+    @property
+    def _sizes(self) -> dict[str, int]:
+        return {"K": self.num_labels}
+
+    def _inside(self, lengths: Tensor) -> Tensor:
+        return torch.arange(self.event_shape[0], device=lengths.device) < lengths[..., None]
+
+    @traceable
+    def mbr(self) -> Tensor:
+        """The sequence with the most expected right states (posterior decoding), shape ``(*batch_shape, n)``.
+
+        Each word gets its own most probable state; the sequence as a whole may be impossible. States are -1 where no
+        sequence is possible.
+        """
+        with torch.no_grad():
+            real = self._inside(self.lengths) & (self.log_partition[..., None] != -torch.inf)
+            return torch.where(real, self.marginals().argmax(-1), -1)
+
+
+class HigherOrderChain(Chain):
     r"""States of the words of given sentences, :math:`p(y) = \exp(\sum_t \mathrm{score}_t(y_{t-m}, .., y_t)) / Z`.
 
     A value is a tensor of states, shape ``(n,)``: for every word an integer in 0 .. K-1, then padding, -1. Each word's
@@ -98,7 +127,6 @@ class HigherOrderChain(ScoredStructure):
 
     transition_scores: Tensor | None
     _part = "state"
-    _labels_are_independent = False
 
     def __init__(
         self,
@@ -127,20 +155,8 @@ class HigherOrderChain(ScoredStructure):
         super().__init__(given, dims, (n,), K, lengths, {"order": order}, validate_args)
 
     @property
-    def support(self) -> States:
-        """States of the sentences' lengths."""
-        return States(self.lengths, self.num_labels)
-
-    @property
     def _program(self) -> TensorProgram:
         return program(self.order, self.transition_scores is None)
-
-    @property
-    def _sizes(self) -> dict[str, int]:
-        return {"K": self.num_labels}
-
-    def _inside(self, lengths: Tensor) -> Tensor:
-        return torch.arange(self.event_shape[0], device=lengths.device) < lengths[..., None]
 
     def _weights(self, scores: Mapping[str, Tensor], lengths: Tensor) -> dict[str, Tensor]:
         x, K, m, n = scores["state"], self.num_labels, self.order, self.event_shape[0]
@@ -184,14 +200,3 @@ class HigherOrderChain(ScoredStructure):
     def _by_part(self, table: Tensor) -> Tensor:
         """Sums over the states before each word."""
         return table if self.transition_scores is not None else table.flatten(-1 - self.order, -2).sum(-2)
-
-    @traceable
-    def mbr(self) -> Tensor:
-        """The sequence with the most expected right states (posterior decoding), shape ``(*batch_shape, n)``.
-
-        Each word gets its own most probable state; the sequence as a whole may be impossible. States are -1 where no
-        sequence is possible.
-        """
-        with torch.no_grad():
-            real = self._inside(self.lengths) & (self.log_partition[..., None] != -torch.inf)
-            return torch.where(real, self.marginals().argmax(-1), -1)

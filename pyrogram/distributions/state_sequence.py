@@ -4,47 +4,55 @@
 
 from __future__ import annotations
 
-import itertools
+from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.distributions.kl import register_kl
 
-from pyrogram.charts import hmm as chart
-from pyrogram.charts.checks import broadcast_shapes, checked_words, keep_nan, lengths_of_checked
+from pyrogram.charts.checks import broadcast_shapes, checked_words
 from pyrogram.charts.trees import lengths_of
 from pyrogram.operators import captured
-from pyrogram.printable import plural
 from pyrogram.recursion.emit.traces import Trace
+from pyrogram.recursion.rules.pages import recursion
 from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram
 
-from .charted import Recipe, Summed, differ, expected_score, structure, traceable
-from .constraints import Scores, _Named
-from .structured import StructuredDistribution, divergence
-
-MOST_ENUMERATED = 10_000
-_STATES: Trace = {"emission": (0, 1, 0)}  # a state sequence is made of these numbers
+from .charted import Recipe, differ, expected_score, structure
+from .constraints import Scores, States
+from .higher_order_chain import Chain
+from .structured import divergence
 
 
-class States(_Named):
-    """One of K states for every word of sentences of the given lengths, padded with -1."""
+@recursion
+def chain(p: Any, evidence: bool = False) -> None:
+    """Hidden Markov chains that end: state x emits the word w[t]. Time O(n K^2) a sentence.
 
-    is_discrete = True
-    event_dim = 1
+    With evidence, each state of each word has a further weight of its own.
+    """
+    t, w = p.positions("t"), p.words("w")
+    x, y = p.symbols("x y", "K")
+    F, Z = p.items("F", "K"), p.items("Z")
+    initial, emission = p.weights("initial", "K"), p.weights("emission", "K", "V")
+    transition, end = p.weights("transition", "K", "K"), p.weights("end", "K", 1)
+    bonus = p.weights("bonus", "K") if evidence else None
 
-    def __init__(self, lengths: Tensor, num_states: int):
-        self.lengths, self.num_states = lengths, num_states
-        super().__init__()
+    def emit(t: Any, x: Any) -> Any:
+        return emission[x, w[t]] if bonus is None else bonus[t, x] * emission[x, w[t]]
 
-    def check(self, value: Tensor) -> Tensor:
-        states = value.long()
-        position = torch.arange(states.shape[-1], device=states.device)
-        fits = (states >= 0) & (states < self.num_states)
-        return ((states == value) & torch.where(position < self.lengths[..., None], fits, states == -1)).all(-1)
+    F[1, x] += initial[x] * emit(1, x)
+    F[t, x] += F[t - 1, y] * transition[y, x] * emit(t, x)
+    Z[()] += F[p.n, x] * end[x, 0]
 
 
-class StateSequence(StructuredDistribution):
+@cache
+def program(evidence: bool) -> TensorProgram:
+    """The chains, perhaps with evidence."""
+    return TensorProgram(chain(evidence=evidence), "state sequence")
+
+
+class StateSequence(Chain):
     r"""States of a hidden Markov chain that emitted given words, :math:`p(y \mid x) = \exp(\mathrm{score}(y)) / Z`.
 
     A value is a tensor of states, shape ``(n,)``: for every word an integer in 0 .. K-1, then padding, -1. Its score is
@@ -66,8 +74,10 @@ class StateSequence(StructuredDistribution):
     Proceedings of the IEEE 77(2), section III. (There is no end state there.)
     """
 
-    arg_constraints: dict[str, Any] = {}
-    has_enumerate_support = True
+    initial: Tensor
+    transition: Tensor
+    emission: Tensor
+    bonus: Tensor
 
     def __init__(
         self,
@@ -85,149 +95,95 @@ class StateSequence(StructuredDistribution):
                 "initial, transition and emission must have shapes (..., K), (..., K, K+1) and (..., K, V), "
                 f"not {shapes}"
             )
-        self.tables = {"initial": initial, "transition": transition, "emission": emission}
-        self.words, self.num_states = checked_words(words, emission.shape[-1]), K
-        if bonus is not None and bonus.shape[-2:] != (words.shape[-1], K):
-            raise ValueError(f"bonus must have shape (..., {words.shape[-1]}, {K}), not {tuple(bonus.shape)}")
-        self.bonus = bonus
-        self._cache: dict[str, Any] = {}
-        validate = self._validate_args if validate_args is None else validate_args
-        if validate:
-            for name, table in self.tables.items():
-                if not Scores().holds(table):
-                    raise ValueError(f"the log weights {name!r} must be real numbers or -inf, but some are NaN or +inf")
-        self.lengths = lengths_of(self.words)
-        bonus_batch = () if bonus is None else bonus.shape[:-2]
-        tables = (table.shape[: table.dim() - self._dims(name)] for name, table in self.tables.items())
-        batch = broadcast_shapes(words.shape[:-1], bonus_batch, *tables)
-        super().__init__(batch, words.shape[-1:], validate_args=validate_args)
-        self._own_batch = self.batch_shape
+        self.words = checked_words(words, emission.shape[-1])
+        n = words.shape[-1]
+        if bonus is not None and bonus.shape[-2:] != (n, K):
+            raise ValueError(f"bonus must have shape (..., {n}, {K}), not {tuple(bonus.shape)}")
+        self._is_evident = bonus is not None
+        cells = initial.new_zeros(n, K) if bonus is None else bonus.to(initial.dtype)
+        scores = {"bonus": cells, "initial": initial, "transition": transition, "emission": emission}
+        dims = {"bonus": 2, "initial": 1, "transition": 2, "emission": 2}
+        super().__init__(scores, dims, (n,), K, lengths_of(self.words), {}, validate_args)
 
     @property
-    def support(self) -> States:
-        """States of the sentences' lengths."""
-        return States(self.lengths, self.num_states)
+    def num_states(self) -> int:
+        """K."""
+        return self.num_labels
 
-    # ------------------------------------------------------------------ charts
+    @property
+    def tables(self) -> dict[str, Tensor]:
+        """The log weights, by name."""
+        return {name: table for name, table in self._scores.items() if name != self._cells}
+
+    def _called(self, name: str) -> str:
+        return f"the log weights {name!r}"
+
+    # ------------------------------------------------------------------ the chain
 
     def _inputs(self) -> tuple[Tensor | None, ...]:
-        return (*self.tables.values(), self.words, self.bonus)
-
-    @property
-    def _scores(self) -> dict[str, Tensor]:
-        more = {} if self.bonus is None else {"bonus": self.bonus.to(self.tables["initial"].dtype)}
-        return {**self.tables, **more}
-
-    def _dims(self, name: str) -> int:
-        return 1 if name == "initial" else 2
-
-    def _events(self, value: Tensor) -> dict[str, Tensor]:
-        events = state_events(self.words, value, self.num_states, self.tables["emission"].shape[-1])
-        if self.bonus is not None:
-            place = torch.arange(value.shape[-1], device=value.device)
-            events["bonus"] = torch.where(value >= 0, place * self.num_states + value, -1)
-        return events
-
-    def _given(self, batch: torch.Size, *, by_word: bool = True) -> tuple[TensorProgram, TensorInputs]:
-        """What sums over the sentences of a batch; a table that all sentences share has a batch of 1.
-
-        :param by_word: whether emissions are those of words; if not, of each word at its position.
-        """
-        flat = {}
-        for name, x in self._scores.items():
-            dims = self._dims(name)
-            event = x.shape[x.dim() - dims :]
-            is_shared = x.shape[: x.dim() - dims].numel() == 1
-            flat[name] = x.reshape(1, *event) if is_shared else x.expand(*batch, *event).reshape(-1, *event)
-        n, K, V = self.words.shape[-1], self.num_states, self.tables["emission"].shape[-1]
-        words = self.words.expand(*batch, n).reshape(-1, n)
-        weights = {**flat, "transition": flat["transition"][..., :K], "end": flat["transition"][..., K:]}
-        if self.bonus is not None:
-            weights["bonus"] = _from_one(flat["bonus"].expand(len(words), n, K))
-        rows = {"w": words}
-        if not by_word:
-            table, rows = weights["emission"].transpose(1, 2), {}
-            at = words.clamp_min(0)
-            weights["emission"] = _from_one(
-                table[0][at] if len(table) == 1 else table.gather(1, at[..., None].expand(*at.shape, K))
-            )
-        program = chart.program(by_word, evidence=self.bonus is not None)
-        return program, TensorInputs(weights, lengths_of_checked(words), rows, {"K": K, "V": V}, checked=True)
-
-    def _keep_nan(self, log_z: Tensor) -> Tensor:
-        """In the own batch shape; NaN also where a weight is that the sentence does not meet."""
-        return keep_nan(log_z.reshape(self._own_batch), *((x, self._dims(name)) for name, x in self.tables.items()))
-
-    def _summed(self) -> Summed:
-        program, inputs = self._given(self._own_batch)
-        return Summed(program.recursion, inputs, self._own_batch, {})
+        return (*super()._inputs(), self.words)
 
     def _recipe(self) -> tuple[Recipe, list[Tensor]]:
-        tensors = {**self.tables, "words": self.words, **({} if self.bonus is None else {"bonus": self.bonus})}
-        dims = {"initial": 1, "transition": 2, "emission": 2, "words": 1, "bonus": 2}
+        tensors = {**self._scores, "words": self.words}
+        if not self._is_evident:
+            del tensors["bonus"]
         options = (("validate_args", self._validate_args),)
-        recipe = structure, (StateSequence, tuple(tensors), options), tuple((name, dims[name]) for name in tensors)
-        return recipe, list(tensors.values())
+        dims = tuple((name, self._event_dims.get(name, 1)) for name in tensors)
+        return (structure, (StateSequence, tuple(tensors), options), dims), list(tensors.values())
 
-    def _posterior(self) -> tuple[Tensor, Tensor, Tensor]:
-        """log Z, transitions (..., K, K+1) and states (..., n, K), in the parameters' own batch shape."""
-        if captured():
-            initial, transition, emission = self.tables.values()
-            bonus = initial.new_zeros(self.words.shape[-1], self.num_states) if self.bonus is None else self.bonus
-            evident = StateSequence(initial, transition, emission, self.words, self._validate_args, bonus)
-            log_z, by_name = evident._traced_gradient()
-            return log_z, by_name["transition"], by_name["bonus"]
+    @property
+    def _program(self) -> TensorProgram:
+        return program(self._is_evident)
 
-        def compute() -> tuple[Tensor, ...]:
-            program, inputs = self._given(self._own_batch, by_word=False)
-            log_z, counts = program.marginals(inputs, by_sentence=True)
-            moves = torch.cat([counts["transition"], counts["end"]], -1)
-            tables = moves, counts["emission"][:, 1:]
-            return self._keep_nan(log_z), *(x.reshape(self._own_batch + x.shape[1:]) for x in tables)
+    @property
+    def _trace(self) -> Trace:
+        return {"emission": (0, 1, 0)}
 
-        return self._kept("posterior", compute)  # type: ignore[no-any-return]
+    def _parts(self, rows: Tensor) -> Tensor:
+        """In the order of words, from the states of derivations, which have the last one first."""
+        K, n, rows = self.num_states, self.event_shape[0], rows.to(self.lengths.device)
+        lengths, place = lengths_of(self._words_of(rows.shape[-2])), torch.arange(n, device=rows.device)
+        at = lengths[:, None] - 1 - place
+        states = rows.gather(-1, at.clamp_min(0).expand_as(rows))
+        return torch.where((at >= 0) & (states >= 0), place * K + states, -1)
 
-    def _posteriors(self) -> tuple[Tensor, ...]:
-        log_z, moves, states = self._posterior()
-        K, V = self.tables["emission"].shape[-2:]
-        words = self.words.expand(states.shape[:-1])
-        emitted = torch.where((words >= 0)[..., None], states, 0.0).mT
-        index = words.clamp_min(0)[..., None, :].expand(emitted.shape)
-        emissions = states.new_zeros(*emitted.shape[:-1], V).scatter_add_(-1, index, emitted)
-        return log_z, states[..., 0, :], moves, emissions, *([] if self.bonus is None else [states])
+    def _weighted(self, scores: Mapping[str, Tensor], lengths: Tensor, *, best: bool = False) -> TensorInputs:
+        return self._with_words(scores, lengths, self._is_evident)
 
-    def _log_partition(self) -> Tensor:
-        program, inputs = self._given(self._own_batch)
-        return self._keep_nan(program.log_partition(inputs))
+    def _with_words(self, scores: Mapping[str, Tensor], lengths: Tensor, evidence: bool) -> TensorInputs:
+        K, (initial, transition, emission) = self.num_states, (scores[name] for name in self.tables)
+        weights = {"initial": initial, "transition": transition[..., :K], "end": transition[..., K:]}
+        weights["emission"] = emission
+        if evidence:  # the first word is word 1
+            weights["bonus"] = torch.nn.functional.pad(scores["bonus"], (0, 0, 1, 0))
+        sizes = {"K": K, "V": emission.shape[-1]}
+        return TensorInputs(weights, lengths, {"w": self._words_of(len(lengths))}, sizes, checked=True)
+
+    def _marginals(self) -> tuple[Tensor, ...]:
+        batch = self._own_batch
+        inputs = self._with_words(self._flat(batch), self._flat_lengths(batch), evidence=True)
+        log_z, counts = program(True).marginals(inputs, by_sentence=True)
+        moves = torch.cat([counts["transition"], counts["end"]], -1)
+        tables = log_z, counts["bonus"][:, 1:], counts["initial"], moves, counts["emission"]
+        return tuple(x.reshape(batch + x.shape[1:]) for x in tables)
+
+    def _words_of(self, number: int) -> Tensor:
+        """The words of so many sentences: of all of the whole batch, or of the own batch; or of one, whatever."""
+        n = self.event_shape[0]
+        for batch in (self._own_batch, self.batch_shape):
+            if batch.numel() == number:
+                return self.words.expand(*batch, n).reshape(number, n)
+        return self.words.reshape(-1, n)[:1].expand(number, n)
+
+    def _events(self, value: Tensor) -> dict[str, Tensor]:
+        events = state_events(self.words, value, self.num_states, self.emission.shape[-1])
+        return {**super()._events(value), **events}
 
     # ------------------------------------------------------------------ probabilities
 
-    def _sample(self, count: int) -> Tensor:
-        program, inputs = self._given(self.batch_shape)
-        rows = program.draw(inputs, count, _STATES, self.event_shape[0])
-        return self._forwards(rows, inputs.lengths)
-
-    def _top_k(self, k: int) -> tuple[Tensor, Tensor]:
-        program, inputs = self._given(self.batch_shape)
-        scores, rows = program.best(inputs, k, _STATES, self.event_shape[0])
-        return self._forwards(rows, inputs.lengths), scores.to(self.tables["initial"]).reshape(k, *self.batch_shape)
-
-    def _forwards(self, rows: Tensor, lengths: Tensor) -> Tensor:
-        """States in the order of words: derivations have the last one first."""
-        n = self.event_shape[0]
-        at = lengths[:, None] - 1 - torch.arange(n, device=lengths.device)
-        states = rows.to(lengths.device).gather(-1, at.clamp_min(0).expand_as(rows)).masked_fill(at < 0, -1)
-        return states.reshape(len(rows), *self.batch_shape, n)
-
-    def marginals(self) -> Tensor:
-        """p(a word's state), shape ``(*batch_shape, n, K)``."""
-        states = self._posterior()[2]
-        return states.clone().expand(*self.batch_shape, *states.shape[-2:])
-
     def expected_counts(self) -> dict[str, Tensor]:
-        log_z, initial, moves, emissions, *_ = self._posteriors()
-        counts = {"initial": initial.clone(), "transition": moves.clone(), "emission": emissions}
-        return {name: c.expand(*self.batch_shape, *c.shape[log_z.dim() :]) for name, c in counts.items()}
+        counts = super().expected_counts()
+        return {name: counts[name] for name in self.tables}
 
     def counts(self, value: Tensor) -> dict[str, Tensor]:
         check_states(value, self.words, self.num_states)
@@ -236,12 +192,11 @@ class StateSequence(StructuredDistribution):
 
     def emissions(self) -> Tensor:
         """The log weight of every word in every state, evidence included, ``(*batch, n, K)``; zero in the padding."""
-        emission, words = self.tables["emission"], self.words.long()
+        emission, words = self.emission, self.words.long()
         batch = broadcast_shapes(emission.shape[:-2], words.shape[:-1])
         index = words.clamp_min(0).expand(*batch, -1)[..., None, :].expand(*batch, self.num_states, -1)
         scores = emission.expand(*batch, *emission.shape[-2:]).gather(-1, index).transpose(-1, -2)
-        scores = scores if self.bonus is None else scores + self.bonus.to(scores)
-        return torch.where((words >= 0)[..., None], scores, 0.0)
+        return torch.where((words >= 0)[..., None], scores + self.bonus, 0.0)
 
     def tilted(self, bonus: Tensor) -> StateSequence:
         """The distribution in proportion to p(states) exp(sum of bonus[i, states[i]] over words i).
@@ -253,38 +208,8 @@ class StateSequence(StructuredDistribution):
         """
         if self._validate_args and not Scores().holds(bonus):
             raise ValueError("bonus must be real numbers or -inf, but some are NaN or +inf")
-        total = bonus if self.bonus is None else self.bonus + bonus
-        initial, transition, emission = self.tables.values()
-        return StateSequence(initial, transition, emission, self.words, self._validate_args, total)
-
-    # ------------------------------------------------------------------ decoding
-
-    @traceable
-    def mbr(self) -> Tensor:
-        """The sequence with the most expected right states (posterior decoding), shape ``(*batch_shape, n)``.
-
-        Each word gets its own most probable state; the sequence as a whole may be impossible. States are -1 where no
-        sequence is possible.
-        """
-        with torch.no_grad():
-            real = (self.words >= 0) & (self.log_partition[..., None] != -torch.inf)
-            return torch.where(real, self.marginals().argmax(-1), -1)
-
-    def enumerate_support(self, expand: bool = True) -> Tensor:
-        """All state sequences, shape ``(K**n, *batch_shape, n)``, or ``(K**n, 1, .., 1, n)`` if not ``expand``.
-
-        :raises NotImplementedError: if there are more than 10,000, or if lengths differ.
-        """
-        n, K = self.event_shape[0], self.num_states
-        if K**n > MOST_ENUMERATED:
-            raise NotImplementedError(
-                f"there are {K**n} sequences of {plural(n, 'state')} out of {K}; the limit is {MOST_ENUMERATED}"
-            )
-        if not bool((self.lengths == n).all()):
-            raise NotImplementedError("sentences of different lengths have no common support to enumerate")
-        states = torch.tensor(list(itertools.product(range(K), repeat=n)), device=self.words.device)
-        states = states.reshape(len(states), *(1,) * len(self.batch_shape), n)
-        return states.expand(-1, *self.batch_shape, -1) if expand else states
+        total = self.bonus + bonus if self._is_evident else bonus
+        return StateSequence(self.initial, self.transition, self.emission, self.words, self._validate_args, total)
 
 
 def check_states(states: Tensor, words: Tensor, num_states: int) -> None:
@@ -319,22 +244,16 @@ def state_events(words: Tensor, states: Tensor, num_states: int, num_words: int)
     }
 
 
-def _from_one(by_word: Tensor) -> Tensor:
-    """Numbers of words and states (B, n, K) by position (B, n+1, K), of which the first is 1."""
-    return torch.nn.functional.pad(by_word, (0, 0, 1, 0))
-
-
 @register_kl(StateSequence, StateSequence)
 def _kl(p: StateSequence, q: StateSequence) -> Tensor:
     """KL(p || q) = E_p[score_p - score_q] - log Z_p + log Z_q; +inf where p allows what q forbids."""
     if p.event_shape != q.event_shape or p.num_states != q.num_states or differ(p.lengths, q.lengths):
         raise NotImplementedError("p and q are over other numbers of words or states, so the divergence is infinite")
-    same_words = not differ(p.words, q.words) and p.tables["emission"].shape[-1] == q.tables["emission"].shape[-1]
-    if same_words and p.bonus is None and q.bonus is None:
+    if not differ(p.words, q.words) and p.emission.shape[-1] == q.emission.shape[-1]:
         return divergence(p, q)
-    # The words differ, or evidence on them, and with them what their states weigh.
-    total, (_, initial, moves, *_) = q.log_partition - p.log_partition, p._posteriors()
+    # The words differ, and with them what their states weigh.
+    total, (_, _, initial, moves, _) = q.log_partition - p.log_partition, p._posteriors()
     for name, counts in (("initial", initial), ("transition", moves)):
-        total = total + expected_score(counts, p.tables[name] - q.tables[name], p._dims(name))
+        total = total + expected_score(counts, p._scores[name] - q._scores[name], p._dims(name))
     total = total + expected_score(p.marginals(), p.emissions() - q.emissions(), 2)
     return torch.where(q.log_partition == -torch.inf, torch.inf, total)

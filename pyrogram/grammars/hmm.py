@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts import expansions
-from pyrogram.charts import hmm as chart
 from pyrogram.charts.checks import check_size, checked_words
 from pyrogram.charts.leftmost import Draws
-from pyrogram.distributions.state_sequence import StateSequence, check_states, state_events
+from pyrogram.distributions.state_sequence import StateSequence, chain, check_states, state_events
 from pyrogram.distributions.structured import counted
 from pyrogram.event_map import EventMap
 from pyrogram.grammar import (
@@ -60,7 +59,7 @@ class HMM(RecursiveGrammar):
         shapes = {"initial": (K,), "transition": (K, K + 1), "emission": (K, V)}
         blocks = {name: Block(torch.Size(shape)) for name, shape in shapes.items()}
         moves = EventMap.of_blocks(blocks).tables["transition"]  # into a state, or to the end
-        super().__init__(blocks, chart.chain(), V, where={"transition": moves[:, :K], "end": moves[:, K:]})
+        super().__init__(blocks, chain(), V, where={"transition": moves[:, :K], "end": moves[:, K:]})
 
     def __repr__(self) -> str:
         return f"HMM({self.num_states}, {self.num_words})"

@@ -258,9 +258,8 @@ class RecursiveGrammar(PageGrammar):
         """
         n = words.shape[-1]
         batch = broadcast_shapes(value.shape[:-1], words.shape[:-1])
-        sentences, rows = (
-            x.expand(*batch, x.shape[-1]).reshape(batch.numel(), -1).tolist() for x in (words, value.long())
-        )
+        wide = (x.expand(*batch, x.shape[-1]).reshape(batch.numel(), x.shape[-1]) for x in (words, value.long()))
+        sentences, rows = (x.tolist() for x in wide)
         axes = {name: self.item_axes(name) for name in names}
         shapes = {name: (*(n + 1,) * positions, *sizes) for name, (positions, sizes) in axes.items()}
         counts = {name: torch.zeros(len(rows), *shape, dtype=torch.float64) for name, shape in shapes.items()}

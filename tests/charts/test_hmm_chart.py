@@ -10,6 +10,7 @@ import torch
 
 from pyrogram import HMM
 from pyrogram.distributions import StateSequence
+from pyrogram.distributions.state_sequence import program
 from pyrogram.testing import chi_square
 
 K, V = 3, 4
@@ -28,17 +29,21 @@ def law(given, words):
 
 
 def log_partition(*given, words, engine="compiled"):
-    program, inputs = law(given, words)._given(words.shape[:1])
-    return program.log_partition(inputs, by_torch=engine == "torch")
+    chain = law(given, words)
+    return chain._program.log_partition(chain._given(words.shape[:1]), by_torch=engine == "torch")
 
 
 def posteriors(*given, words, engine="compiled"):
     """log Z, transitions and states."""
+    chain = law(given, words)
     if engine == "compiled":
-        return law(given, words)._posterior()
-    program, inputs = law(given, words)._given(words.shape[:1], by_word=False)
-    log_z, counts = program.marginals(inputs, by_sentence=True, by_torch=True)
-    return log_z, torch.cat([counts["transition"], counts["end"]], -1), counts["emission"][:, 1:]
+        log_z, states, _, moves, _ = chain._posterior()
+        return log_z, moves, states
+    scores = {name: x.clone().requires_grad_() for name, x in chain._flat(words.shape[:1], shared=False).items()}
+    inputs = chain._with_words(scores, chain.lengths, evidence=True)
+    log_z = program(True).log_partition(inputs, by_torch=True)
+    moves, states = torch.autograd.grad(log_z.sum(), [scores["transition"], scores["bonus"]])
+    return log_z.detach(), moves, states
 
 
 def emission_counts(states, words, num_words):

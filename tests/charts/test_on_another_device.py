@@ -19,7 +19,7 @@ import torch
 from fake_device import kernels_on, launched
 from other_device import OtherDevice
 from test_cfg_chart import arrays
-from test_hmm_chart import emission_counts, enumerated, law, sequences, tables
+from test_hmm_chart import emission_counts, enumerated, law, posteriors, sequences, tables
 from test_hmm_chart import log_partition as exactly
 from torch import Tensor
 from tree_charts import KINDS, problem, to
@@ -155,7 +155,7 @@ def log_partition(initial: Tensor, transition: Tensor, emission: Tensor, words: 
 def test_chains(device: Disguised | Real, own: bool, nats: float) -> None:
     """More states than a tile has; also weights of which the exponentials are numbers with exponents alone."""
     given = tables(len(WORDS) if own else 1, nats, K=5, V=3)
-    log_z, moves, states = device.there(lambda *x: law(x[:3], x[3])._posterior(), *given, WORDS)
+    log_z, moves, states = device.there(lambda *x: posteriors(*x[:3], words=x[3]), *given, WORDS)
     by_initial, by_moves, by_words = device.there(gradients(log_partition), *given, WORDS)
     best, scores = device.there(lambda *x: law(x[:3], x[3])._top_k(1), *given, WORDS)
     drawn = device.there(lambda *x: law(x[:3], x[3]).sample((2000,)), *given, WORDS)

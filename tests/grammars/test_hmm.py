@@ -78,7 +78,7 @@ def test_errors():
         StateSequence(torch.zeros(2), torch.zeros(2, 2), torch.zeros(2, 3), torch.tensor([0]))
     with pytest.raises(ValueError, match="the log weights 'transition' must be real numbers or -inf"):
         StateSequence(torch.zeros(2), torch.full((2, 3), torch.nan), torch.zeros(2, 3), torch.tensor([0]), True)
-    with pytest.raises(NotImplementedError, match="1048576 sequences of 20 states out of 2; the limit is 10000"):
+    with pytest.raises(NotImplementedError, match=r"too many structures to enumerate, about 1.05e\+06"):
         grammar.derivation(w, torch.zeros(20, dtype=torch.long)).enumerate_support()
     with pytest.raises(ValueError, match="k must be at least 1, not 0"):
         grammar.derivation(w, WORDS).top_k(0)

@@ -14,9 +14,9 @@ from torch import Tensor
 
 import pyrogram
 from pyrogram import HMM
-from pyrogram.charts.hmm import chain
 from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
 from pyrogram.distributions import Sentence
+from pyrogram.distributions.state_sequence import chain
 from pyrogram.grammars import RecursiveGrammar
 
 K, V = 2, 3

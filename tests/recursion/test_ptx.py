@@ -11,8 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from pyrogram.charts import dmv, hmm
-from pyrogram.distributions import higher_order_chain, projective_tree, segmentation, sibling_tree, span_tree
+from pyrogram.charts import dmv
+from pyrogram.distributions import (
+    higher_order_chain,
+    projective_tree,
+    segmentation,
+    sibling_tree,
+    span_tree,
+    state_sequence,
+)
 from pyrogram.grammars import cfg_page, low_rank_sums
 from pyrogram.recursion import Recursion
 from pyrogram.recursion.code import kernels, ptx
@@ -33,9 +40,8 @@ PROGRAMS = {
     "spans": lambda: span_tree.span_trees(binary=True),
     "spans of any number of children": lambda: span_tree.span_trees(binary=False),
     "dmv of three valences": lambda: dmv.dmv(valence_attach=True, valences=3),
-    "hmm": lambda: hmm.chain(),
-    "hmm by position": lambda: hmm.chain(by_word=False),
-    "hmm and evidence": lambda: hmm.chain(evidence=True),
+    "hmm": lambda: state_sequence.chain(),
+    "hmm and evidence": lambda: state_sequence.chain(evidence=True),
     "second-order chains": lambda: higher_order_chain.chain(order=2, by_word=True),
     "segments with labels": lambda: segmentation.program(4, by_label=True).recursion,
     "dense grammar": lambda: cfg_page.grammar(DENSE),

@@ -14,7 +14,7 @@ from pages import PAGES, Page
 from reference import in_logarithms
 from test_symbols import several
 
-from pyrogram.charts.hmm import chain
+from pyrogram.distributions.state_sequence import chain
 from pyrogram.recursion import Recursion
 from pyrogram.recursion.emit.inputs import Inputs
 from pyrogram.recursion.rules.pages import recursion
