@@ -26,6 +26,7 @@ from pyrogram.infer.running.reduce import of_first, together
 from pyrogram.infer.running.run import Resumable, with_history
 from pyrogram.infer.running.state import Info, copied, flatten, unflatten
 from pyrogram.infer.running.stopping import Stopping
+from pyrogram.random_state import random_state_kept
 
 from .e_step import Counted, ScheduledEStep
 from .held_out import held_out_likelihood
@@ -76,6 +77,7 @@ class GrammarLoop(Resumable, Generic[P, S]):
         self.initial_weights = initial_weights
         #: ``history`` is the objective before each update; this the held-out log-likelihood after it, NaN without one
         self.held_out_history: list[float] = []
+        self._kind = type(self).__name__  # the algorithm, as far as states of others are none of it
         self._e_step = ScheduledEStep() if e_step is None else e_step
         self.reduce = self._e_step.reduce
         self._args: tuple[Any, Any] | None = None
@@ -104,10 +106,6 @@ class GrammarLoop(Resumable, Generic[P, S]):
         """Normalised weights by source."""
 
     @abstractmethod
-    def _like(self, problem: P) -> S:
-        """A state with the names and shapes that states of this problem have, whatever its numbers."""
-
-    @abstractmethod
     def _way(self, problem: P, source: WeightSource) -> str:
         """How weights that are no constants are inferred, see :meth:`plan`."""
 
@@ -116,9 +114,6 @@ class GrammarLoop(Resumable, Generic[P, S]):
 
     def _done(self, problem: P, old: S, info: Info) -> None:
         """Called at the end of a step, with the state before it: for what is kept outside of states."""
-
-    def _carry(self, old: P, state: S, new: P) -> None:
-        """Let another problem begin where a state has come to, besides its weights."""
 
     # ------------------------------------------------------------------ public
 
@@ -300,17 +295,21 @@ class GrammarLoop(Resumable, Generic[P, S]):
         """The problem, and the present state of it."""
         problem = self._need_problem()
         if self._state is None:
-            parameters = problem.traced.parameter_values()
-            try:
-                start = together(self.reduce, lambda: {**self._start(problem.traced), **self._carried})
-                if self.reduce is not None:
-                    start, first = of_first(self.reduce, (start, parameters))
-                    problem.traced.set_parameters(first)
-                self._state, _ = self._agreed(self._init(problem, start))
-            except BaseException:
-                problem.traced.set_parameters(parameters)
-                raise
+            self._state = self._first(problem)
         return problem, self._state
+
+    def _first(self, problem: P) -> S:
+        """The state that the loop begins with."""
+        parameters = problem.traced.parameter_values()
+        try:
+            start = together(self.reduce, lambda: {**self._start(problem.traced), **self._carried})
+            if self.reduce is not None:
+                start, first = of_first(self.reduce, (start, parameters))
+                problem.traced.set_parameters(first)
+            return self._agreed(self._init(problem, start))[0]
+        except BaseException:
+            problem.traced.set_parameters(parameters)
+            raise
 
     def _set_state(self, state: S) -> None:
         """Go on from another state."""
@@ -335,7 +334,7 @@ class GrammarLoop(Resumable, Generic[P, S]):
             # Another objective: its history would say nothing about when to stop. What was learnt is where it starts.
             if self._state is not None:
                 self._carried = carried(problem.traced, self._estimate(old, self._state))
-                self._carry(old, self._state, problem)
+                problem.traced.begin_at(getattr(self._state, "parameters", {}))
             self._forget()
         self._problem, self._args = problem, (args, kwargs)
         if self._pending is not None:
@@ -387,28 +386,47 @@ class GrammarLoop(Resumable, Generic[P, S]):
         tensors, self._pending = dict(self._pending), None
         history, held_out = tensors.pop("history").tolist(), tensors.pop("held_out_history").tolist()
         best = {name.removeprefix("best."): tensors.pop(name) for name in list(tensors) if name.startswith("best.")}
-        like, owner = self._like(problem), type(self).__name__
-        device = problem.traced.sentences[0].words.device
-        states = []
-        for entries in (tensors, best):
-            state = unflatten(like, entries, owner, device) if entries else None
-            if state is not None:
-                self._accept(problem, state)
-            states.append(state)
-        if states[0] is None or len(history) != len(held_out):
-            raise ValueError(f"this is not the state of {owner}: its histories differ in length")
+        if not tensors or len(history) != len(held_out):
+            raise ValueError(f"this is not the state of {type(self).__name__}: its histories differ in length")
+        states = [unflatten(self._like(problem), part, type(self).__name__) for part in (tensors, best) if part]
+        for state in states:
+            self._accept(problem, state)
         self._set_state(states[0])
-        self._best, self.history, self.held_out_history = states[1], history, held_out
+        self._best = states[1] if best else None
+        self.history, self.held_out_history = history, held_out
+
+    def _like(self, problem: P) -> S:
+        """A state with the names and shapes that states of this problem have: the first one, if there is no other."""
+        if self._state is None:
+            with random_state_kept():
+                self._state = self._first(problem)
+        return self._state
 
     def _fingerprint(self) -> str:
         return self._hash(self._need_problem().traced)
 
     def _hash(self, traced: TracedModel) -> str:
-        return traced.fingerprint(f"{self._kind()}{self._e_step.identity}")
+        return traced.fingerprint(f"{self._kind}{self._e_step.identity}")
 
-    def _kind(self) -> str:
-        """The algorithm, as far as states of others are none of it."""
-        return type(self).__name__
+
+class CoordinateAscent(GrammarLoop[P, Any]):
+    """EM and variational Bayes: a model, as it was read, knows where it starts and what an iteration is."""
+
+    def _init(self, problem: Any, start: Weights) -> Any:
+        return problem.start(start, self._e_step.start(), self._count)
+
+    def _update(self, problem: Any, state: Any) -> tuple[Any, Info]:
+        return problem.update(state, self._count)  # type: ignore[no-any-return]
+
+    def _estimate(self, problem: Any, state: Any) -> Weights:
+        return problem.estimate(state)  # type: ignore[no-any-return]
+
+    def _way(self, problem: Any, source: WeightSource) -> str:
+        if source.logistic_normal is not None:
+            return "Newton's method"
+        if not source.is_computed:
+            return "closed form"
+        return "guide" if problem.is_random else "gradient"
 
 
 def same_arguments(a: Any, b: Any) -> bool:

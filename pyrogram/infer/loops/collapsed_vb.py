@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
@@ -54,7 +54,7 @@ class CollapsedState:
     entropy: Tensor
     sweep: Tensor
     generator: Tensor
-    sentence_counts: dict[str, SentenceCounts] = ragged(of_sentences=True)
+    sentence_counts: dict[str, SentenceCounts] = ragged()
 
 
 class _Problem(CollapsedProblem):
@@ -76,11 +76,6 @@ class _Problem(CollapsedProblem):
                     f"sites, pyro.params and constants, for there is nothing else to integrate out, but it is "
                     f"{source.computed_from}; {ELSEWHERE}"
                 )
-
-    def terms_at(self, weights: Weights, parameters: Weights) -> Terms:
-        """:meth:`evaluate`, with concentrations where their sites are."""
-        terms, sources = self.evaluate(weights, parameters), self.traced.weight_sources
-        return replace(terms, alpha={name: a.to(sources[name].value.device) for name, a in terms.alpha.items()})
 
     def summed(self, sentence_counts: Mapping[str, SentenceCounts]) -> Weights:
         """E[f] by source, from those of the sentences."""
@@ -160,9 +155,6 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
         if source.is_computed:
             return "gradient"
         return "closed form" if source.is_param else "integrated out"
-
-    def _carry(self, old: _Problem, state: CollapsedState, new: _Problem) -> None:
-        new.traced.begin_at(state.parameters)
 
     def _init(self, problem: _Problem, start: Weights) -> CollapsedState:
         """Q(t_i) under the initial weights."""
@@ -246,18 +238,6 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
         return terms, {**state.weights, **{name: w.exp() for name, w in terms.log_weights.items()}}
 
     # ------------------------------------------------------------------ states that are loaded
-
-    def _like(self, problem: _Problem) -> CollapsedState:
-        sources = problem.traced.weight_sources
-        return CollapsedState(
-            weights=problem.fixed({name: s.value for name, s in sources.items()}),
-            counts={n: s.value.new_empty(s.block.shape, dtype=torch.float64) for n, s in sources.items()},
-            parameters=problem.traced.unconstrained,
-            entropy=torch.empty((), dtype=torch.float64),
-            sweep=torch.tensor(0),
-            generator=torch.Generator().get_state(),
-            sentence_counts={},
-        )
 
     def _accept(self, problem: _Problem, state: CollapsedState) -> None:
         fits = set(state.sentence_counts) == set(problem.updates)

@@ -18,7 +18,6 @@ import pyro
 import pyro.distributions as dist
 import torch
 from pyro import poutine
-from pyro.distributions import TorchDistribution
 from pyro.infer import Trace_ELBO
 from pyro.infer.autoguide import AutoGuide
 from pyro.poutine.messenger import Messenger
@@ -26,7 +25,7 @@ from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 
 from pyrogram.distributions import Sentence
-from pyrogram.grammar import Block, Weights
+from pyrogram.grammar import Weights
 from pyrogram.infer.model.points import expected_log_dirichlet, line
 from pyrogram.infer.model.reading import computed_blocks
 from pyrogram.infer.model.selection import leaves_of
@@ -35,7 +34,7 @@ from pyrogram.infer.model.structure import Hyperparameter, ModelError, TracedMod
 from pyrogram.infer.model.tangent import Tangent
 from pyrogram.random_state import random_state_kept
 
-from .dirichlet_vb import Averages, DirichletProblem, Multinomials, VariationalState
+from .held import Averages, DirichletProblem, DirichletQ, Held, VariationalState
 
 Model = Callable[[], Any]
 
@@ -71,12 +70,12 @@ class GuidedProblem(DirichletProblem):
     is_random = True
 
     def __init__(self, traced: TracedModel, model: Model, options: GuideOptions, guide: Model | None) -> None:
-        super().__init__(traced, model, options.steps)
+        super().__init__(traced, model, "VariationalEM", options.steps)
         latents = {name for name, p in traced.hyperparameters.items() if p.is_latent}
         parameters = {name: p for name, p in traced.hyperparameters.items() if not p.is_latent}
         self.traced = replace(self.traced, hyperparameters=parameters)
         self.options = options
-        self._guide = _local(options.guide, self._replaced(self.even())) if guide is None else guide
+        self._guide = _local(options.guide, _Surrogate(traced, self.even())(model)) if guide is None else guide
         sites, learnt = guide_sites(self.draw)
         for name in sorted(latents - set(sites)):
             raise ModelError(f"VariationalEM needs a guide that draws latent site {name!r}; add the site to it")
@@ -95,18 +94,18 @@ class GuidedProblem(DirichletProblem):
     def draw(self) -> Any:
         return self._guide()
 
-    def average(self, at: Multinomials, parameters: Weights, iteration: int) -> Averages:
+    def average(self, held: Held, state: VariationalState) -> Averages:
         """Expectations under the guide, by draws that are the same for the same iteration.
 
         The bound has E_q[log p] of Dirichlets, too, whose concentrations depend on the draw.
         """
-        self.traced.set_parameters(parameters)
+        self.traced.set_parameters(state.parameters)
         totals: dict[str, Weights] = {"logs": {}, "weights": {}, "alpha": {}}
         bound, draws = 0.0, self.options.draws
-        with torch.no_grad(), random_state_kept(self._seeds(iteration)[0]):
+        with torch.no_grad(), random_state_kept(_seeds(state)[0]):
             for _ in range(draws):
                 drawn = poutine.trace(self.draw).get_trace()
-                seen = _Surrogate(self.traced, at)
+                seen = _Surrogate(self.traced, held)
                 with seen:
                     trace = poutine.trace(poutine.replay(self.model, drawn)).get_trace()
                 bound += float(trace.log_prob_sum() - drawn.log_prob_sum())
@@ -123,27 +122,24 @@ class GuidedProblem(DirichletProblem):
         if not leaves:
             return state
         self.traced.set_parameters(state.parameters)
-        surrogate, elbo = self._replaced(self.at(state), counts), Trace_ELBO()
+        surrogate, elbo = _Surrogate(self.traced, self.held(state), counts)(self.model), Trace_ELBO()
 
-        def loss() -> Tensor:
-            value: Tensor = elbo.differentiable_loss(surrogate, self.draw)
-            return value
-
-        with random_state_kept(self._seeds(int(state.iteration))[1]):
+        with random_state_kept(_seeds(state)[1]):
             optimiser = self._optimiser(list(leaves.values()))
             _restore(optimiser, list(leaves), state.optimiser)
             for _ in range(self.options.steps):
                 optimiser.zero_grad()
-                loss().backward()
+                elbo.differentiable_loss(surrogate, self.draw).backward()
                 _check_gradients(leaves)
                 optimiser.step()
             optimiser.zero_grad()
         return replace(state, parameters=self.traced.parameter_values(), optimiser=_saved(optimiser, list(leaves)))
 
-    def _of_dirichlets(self, alpha: Weights, posterior: Weights, at: Multinomials) -> float:
+    def _bound(self, held: Held, name: str, alpha: Tensor) -> float:
         """-E_q[log q]: the rest is part of the averages."""
-        blocks = self.dirichlets.blocks.items()
-        return -sum(float(expected_log_dirichlet(block, posterior[n], at.expected_logs[n])) for n, block in blocks)
+        q = held[name]
+        assert isinstance(q, DirichletQ)
+        return -float(expected_log_dirichlet(q.source.block, q.concentration, q.log_weights))
 
     def _optimiser(self, leaves: list[Tensor]) -> torch.optim.Optimizer:
         optimiser: Any = self.options.optimiser(leaves)
@@ -154,21 +150,6 @@ class GuidedProblem(DirichletProblem):
             )
         return optimiser
 
-    def _replaced(self, at: Multinomials, counts: Weights | None = None) -> Model:
-        """The model without charts."""
-
-        def surrogate() -> Any:
-            with _Surrogate(self.traced, at, counts):
-                return self.model()
-
-        return surrogate
-
-    def _seeds(self, iteration: int) -> tuple[int, int]:
-        """Of an E-step, and of the steps of the guide."""
-        generator = torch.Generator().manual_seed(iteration)
-        first, second = torch.randint(2**62, (2,), generator=generator).tolist()
-        return first, second
-
 
 class _Surrogate(Messenger):
     """Sentences as tangents; Dirichlet sites as observed, with E_q[log p] for a density.
@@ -176,23 +157,27 @@ class _Surrogate(Messenger):
     :param counts: expected counts by source; by default sentences count for nothing.
     """
 
-    def __init__(self, traced: TracedModel, at: Multinomials, counts: Weights | None = None) -> None:
+    def __init__(self, traced: TracedModel, held: Held, counts: Weights | None = None) -> None:
         super().__init__()
-        self.traced, self.at, self.counts = traced, at, counts
+        self.traced, self.held, self.counts = traced, held, counts
         self.log_weights: Weights = {}  #: of sources that are computed, in the last run
         self.alpha: Weights = {}  #: by Dirichlet site
 
     def _pyro_post_param(self, msg: Any) -> None:
-        if msg["name"] in self.at.values:
-            msg["value"] = self.at.values[msg["name"]]
+        if msg["name"] in self.held:
+            msg["value"] = self.held[msg["name"]].weights
 
     def _pyro_sample(self, msg: Any) -> None:
         function, name = base_distribution(msg["fn"]), msg["name"]
         source = self.traced.weight_sources.get(name)
         if source is not None and source.concentration is not None:
-            self.alpha[name] = concentration_of(function).to("cpu", torch.float64).expand(source.block.shape)
-            msg["value"], msg["is_observed"], msg["done"] = source.at_site(self.at.values[name]), True, True
-            msg["fn"] = _ExpectedDirichlet(msg["fn"], source.block, self.at.expected_logs[name])
+            held, block, dim = self.held[name], source.block, len(msg["fn"].batch_shape)
+            alpha, logs = (x.to("cpu", torch.float64) for x in (concentration_of(function), held.log_weights))
+            each = torch.lgamma(block.sums(alpha)) - block.sums(torch.lgamma(alpha) - (alpha - 1) * logs)
+            density = each.flatten(dim).sum(-1) if each.dim() > dim else each
+            self.alpha[name] = alpha.expand(block.shape)
+            msg["value"], msg["is_observed"], msg["done"] = source.at_site(held.weights), True, True
+            msg["fn"] = dist.Delta(msg["value"], density, msg["fn"].event_dim, validate_args=False)
         elif isinstance(function, dist.Delta) and not msg["is_observed"]:
             msg["value"], msg["is_observed"], msg["done"] = msg["fn"](), True, True  # no guide need draw it
         elif msg["is_observed"] and isinstance(function, Sentence):
@@ -204,31 +189,12 @@ class _Surrogate(Messenger):
             msg["scale"], msg["mask"] = 1.0, None  # counts are scaled, and those of masked sentences left out
 
 
-class _ExpectedDirichlet(TorchDistribution):
-    """E_q[log p] of a Dirichlet or Beta site as its log density, whatever its value.
-
-    :param prior: the site's distribution.
-    :param expected_logs: E_q[log w] by event.
-    """
-
-    arg_constraints: dict[str, Any] = {}
-
-    def __init__(self, prior: Any, block: Block, expected_logs: Tensor) -> None:
-        self.prior, self.block, self.expected_logs = prior, block, expected_logs
-        super().__init__(prior.batch_shape, prior.event_shape, validate_args=False)
-
-    @property
-    def support(self) -> Any:
-        return self.prior.support
-
-    def log_prob(self, value: Tensor) -> Tensor:
-        alpha = concentration_of(base_distribution(self.prior)).to("cpu", torch.float64)
-        logs = self.expected_logs.to("cpu", torch.float64)
-        terms = torch.lgamma(self.block.sums(alpha)) - self.block.sums(torch.lgamma(alpha) - (alpha - 1) * logs)
-        return terms.flatten(len(self.batch_shape)).sum(-1) if terms.dim() > len(self.batch_shape) else terms
-
-
 # ---------------------------------------------------------------------- guides and optimisers
+
+
+def _seeds(state: VariationalState) -> list[int]:
+    """Of an E-step, and of the steps of the guide."""
+    return torch.randint(2**62, (2,), generator=torch.Generator().manual_seed(int(state.iteration))).tolist()
 
 
 def _local(factory: Callable[[Model], Any], model: Model) -> Model:

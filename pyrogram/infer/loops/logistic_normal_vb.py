@@ -23,8 +23,8 @@ from pyrogram.infer.model.structure import ModelError, Problem, TracedModel, mos
 from pyrogram.infer.running.state import Info
 from pyrogram.random_state import random_state_kept
 
-from .dirichlet_factors import DirichletFactors
 from .e_step import Count, Counted
+from .held import DirichletQ
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class LogisticNormalProblem(Problem):
         if self.density:
             traced = replace(traced, reference=f"{self.density:.6g}")
         super().__init__(traced, model)
-        self.options, self.dirichlets = options, DirichletFactors(traced)
+        self.options = options
         self.normals = LogisticNormalFactors(traced, model, options.e_step.tolerance, options.averaging)
         self._prior: tuple[Weights, Priors] | None = None
 
@@ -136,20 +136,20 @@ class LogisticNormalProblem(Problem):
         experts = normals.start(weights)
         parameters = traced.parameter_values()
         prior, posterior = self.prior(parameters), Weights()
-        if self.dirichlets.blocks:
+        if any(source.concentration is not None for source in traced.weight_sources.values()):
             log_weights = {name: safe_log(w) for name, w in weights.items()}
             _, counts = normals.e_step(prior, experts, log_weights, rounds=1)
-            posterior = self.dirichlets.update(prior, counts)
+            posterior = self._updated(prior, counts)
         points = {name: weights[name] for name, source in traced.weight_sources.items() if source.is_point}
         return LogisticNormalState(points, posterior, experts, parameters, torch.tensor(0), dual)
 
     def update(self, state: LogisticNormalState, count: Count) -> tuple[LogisticNormalState, Info]:
         """An iteration."""
-        dirichlets, normals = self.dirichlets, self.normals
+        normals = self.normals
         prior, counted = self.e_step(state)
         counts = counted.counts
         # The rest of q, and the M-step.
-        posterior = dirichlets.update(prior, counts)
+        posterior = self._updated(prior, counts)
         normals.q.update_corpus(counts)
         parameters = self.learn(prior, posterior, state.parameters)
         experts = normals.numbers()
@@ -163,15 +163,16 @@ class LogisticNormalProblem(Problem):
         The experts are moved in the memory of ``normals``; the numbers of the state stay.
         """
         normals, prior = self.normals, self.prior(state.parameters)
+        dirichlets = self._dirichlets(state.posterior)
         log_weights = {name: safe_log(w) for name, w in state.weights.items()}
-        log_weights |= self.dirichlets.expected_logs(state.posterior)
+        log_weights |= {name: q.log_weights for name, q in dirichlets.items()}
         options, iteration = self.options.e_step, int(state.iteration)
         restarts = options.restarts if iteration % options.restart_every == 0 else 0
         starts = normals.other_starts(restarts, iteration)
         bound, counts = normals.e_step(prior, state.experts, log_weights, options.rounds, starts)
         bound += normals.negative_kl() + self.density
-        for divergence in self.dirichlets.divergences(state.posterior, prior):
-            bound -= divergence
+        for name, q in dirichlets.items():
+            bound += q.bound(_concentration(prior, name))
         return prior, Counted(bound, counts, state.dual)
 
     def importance_weights(
@@ -184,7 +185,7 @@ class LogisticNormalProblem(Problem):
         """
         normals = self.normals
         for name, source in self.traced.weight_sources.items():
-            if name in self.dirichlets.blocks or (source.logistic_normal is not None and not source.per_sentence):
+            if source.concentration is not None or (source.logistic_normal is not None and not source.per_sentence):
                 raise ModelError(
                     f"importance weights of sentences need weights that are each sentence's own, but {name!r} is drawn "
                     "once for all; make it a pyro.param, or draw all weights once and use marginal_bound()"
@@ -197,7 +198,7 @@ class LogisticNormalProblem(Problem):
 
     def estimate(self, state: LogisticNormalState) -> Weights:
         """The point estimate of weights by source."""
-        estimate = {**state.weights, **self.dirichlets.means(state.posterior)}
+        estimate = {**state.weights, **{name: q.weights for name, q in self._dirichlets(state.posterior).items()}}
         for name, source in self.traced.weight_sources.items():
             if source.logistic_normal is not None:
                 mean = self.normals.mean(name, self.prior(state.parameters), state.experts).to(source.value)
@@ -207,20 +208,9 @@ class LogisticNormalProblem(Problem):
 
     def posterior(self, state: LogisticNormalState) -> dict[str, dist.TorchDistribution]:
         """q by latent site: of Dirichlets, and of Gaussians that are drawn once for the corpus."""
-        by_site = self.dirichlets.posterior(state.posterior)
+        by_site = {name: q.distribution for name, q in self._dirichlets(state.posterior).items()}
         by_site |= self.normals.posterior(self.prior(state.parameters), state.experts)
         return by_site
-
-    def like(self) -> LogisticNormalState:
-        """A state with the names and shapes that all have."""
-        sources, normals = self.traced.weight_sources, self.normals
-        return LogisticNormalState(
-            weights={name: s.value for name, s in sources.items() if s.is_point},
-            posterior={name: sources[name].value for name in self.dirichlets.blocks},
-            experts=normals.q.state(),
-            parameters=self.traced.unconstrained,
-            iteration=torch.tensor(0),
-        )
 
     def prior(self, parameters: Weights) -> Priors:
         """The priors at the parameters of a state; computed once for each."""
@@ -234,9 +224,22 @@ class LogisticNormalProblem(Problem):
         if not parameters:
             return parameters
         self.traced.set_parameters(parameters)
-        expected_logs = self.dirichlets.expected_logs(posterior)
-        self.normals.learn(prior, expected_logs)
+        self.normals.learn(prior, {name: q.log_weights for name, q in self._dirichlets(posterior).items()})
         return self.traced.parameter_values()
+
+    def _dirichlets(self, posterior: Weights) -> dict[str, DirichletQ]:
+        return {name: DirichletQ(self.traced.weight_sources[name], q) for name, q in posterior.items()}
+
+    def _updated(self, prior: Priors, counts: Weights) -> Weights:
+        """The best concentrations of q given expected counts."""
+        sources = self.traced.weight_sources.items()
+        return {n: _concentration(prior, n) + counts[n] for n, s in sources if s.concentration is not None}
+
+
+def _concentration(prior: Priors, name: str) -> Tensor:
+    alpha = prior[name]
+    assert isinstance(alpha, Tensor)
+    return alpha
 
 
 def _check(traced: TracedModel) -> None:

@@ -18,7 +18,7 @@ from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
 from pyrogram.grammar import Block, Weights
 
 from .indicators import summed_out
-from .points import PointProblem, Prior, log_gamma
+from .points import PointProblem, Prior, Terms, log_gamma
 from .reading import read
 from .structure import ModelError, SentenceSite, TracedModel, WeightSource
 
@@ -138,6 +138,11 @@ class CollapsedProblem(PointProblem):
             for block, source in self.traced.computed_blocks(site):
                 if source.per_sentence:
                     yield site.name, block, source
+
+    def terms_at(self, weights: Weights, parameters: Weights) -> Terms:
+        """:meth:`evaluate`, with concentrations where their sites are."""
+        terms, sources = self.evaluate(weights, parameters), self.traced.weight_sources
+        return replace(terms, alpha={name: a.to(sources[name].value.device) for name, a in terms.alpha.items()})
 
     def multinomials(self, counts: Weights) -> Prior:
         """Of Dirichlets that are integrated out: log P(f | α)."""

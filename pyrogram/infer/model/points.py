@@ -66,7 +66,7 @@ class PointProblem(Problem):
         :param weights: of the sources that are not computed.
         """
         kept = self._evaluated
-        if kept is None or not (self._is_constant or (kept[0] is weights and kept[1] is parameters)):
+        if kept is None or not (self._is_constant or (_alike(kept[0], weights) and kept[1] is parameters)):
             self.traced.set_parameters(parameters)
             with torch.no_grad():
                 terms = self.terms(weights)
@@ -239,6 +239,11 @@ def log_dirichlet_density(
     exponents = scale * (alpha - 1) + unconstrained
     kernel = torch.where(exponents == 0, 0.0, exponents * safe_log(weights)).sum()
     return kernel + scale * (torch.lgamma(block.sums(alpha)).sum() - log_gamma(alpha).sum())
+
+
+def _alike(one: Weights, other: Weights) -> bool:
+    """Whether two mappings have the very same tensors."""
+    return one.keys() == other.keys() and all(w is other[name] for name, w in one.items())
 
 
 def _same(one: Sequence[float], other: Sequence[float]) -> bool:
