@@ -8,7 +8,6 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any, Generic, Protocol
 
 import pyro
@@ -23,7 +22,7 @@ from pyrogram.infer.model.sites import ObsMaskRefused
 from pyrogram.infer.model.start import carried, start_weights
 from pyrogram.infer.model.structure import ModelError, Problem, TracedModel, WeightSource
 from pyrogram.infer.running.reduce import of_first, together
-from pyrogram.infer.running.run import Resumable, with_history
+from pyrogram.infer.running.run import Resumable, run_options, with_history
 from pyrogram.infer.running.state import Info, copied, flatten, unflatten
 from pyrogram.infer.running.stopping import Stopping
 from pyrogram.random_state import random_state_kept
@@ -133,20 +132,15 @@ class GrammarLoop(Resumable, Generic[P, S]):
         *args: Any,
         num_steps: int = 100,
         tolerance: float = 1e-6,
-        progress: bool = True,
-        callback: Callable[[Self], Any] | None = None,
         held_out: Tensor | Mapping[str, Tensor] | None = None,
         patience: int = 1,
         held_out_smoothing: float = 1e-4,
-        checkpoint: str | Path | None = None,
-        checkpoint_every: int = 10,
-        resume: bool = True,
         **kwargs: Any,
     ) -> Self:
         """Iterate until nothing more is gained; positional and other keyword arguments are the model's.
 
-        ``num_steps``, ``progress``, ``callback``, ``checkpoint``, ``checkpoint_every`` and ``resume`` are as in every
-        run, see :meth:`.Resumable._run`.
+        ``num_steps``, and among keyword arguments ``progress``, ``callback``, ``checkpoint``, ``checkpoint_every`` and
+        ``resume``, are as in every run, see :meth:`.Resumable._run`.
 
         A run with a schedule stops, and evaluates held-out sentences, only once the schedule is over.
 
@@ -159,22 +153,18 @@ class GrammarLoop(Resumable, Generic[P, S]):
             estimate for that purpose, so that an event unseen in training does not make a sentence impossible.
         :returns: this loop; see ``history``, ``held_out_history``, ``stopped`` and ``weights()``.
         """
-        stopping = Stopping(tolerance, patience)
+        stopping, options = Stopping(tolerance, patience), run_options(kwargs)
         self._read(args, kwargs)
         stopping.may_fall = self.may_fall
         over = self._e_step.num_steps
         try:
             self._run(
                 num_steps,
-                progress=progress,
-                callback=callback,
-                checkpoint=checkpoint,
-                checkpoint_every=checkpoint_every,
-                resume=resume,
                 step=partial(self._advance, held_out, held_out_smoothing),
                 ended=lambda: stopping.reason(
                     self.history[over:], [] if held_out is None else self.held_out_history[over:]
                 ),
+                **options,
             )
             if self._best is not None and stopping.since_best > 0:
                 self._set_state(self._best)

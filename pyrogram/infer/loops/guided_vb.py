@@ -31,7 +31,7 @@ from pyrogram.infer.model.reading import computed_blocks
 from pyrogram.infer.model.selection import leaves_of
 from pyrogram.infer.model.sites import base_distribution, concentration_of, is_learnt, leaf_of
 from pyrogram.infer.model.structure import Hyperparameter, ModelError, TracedModel
-from pyrogram.infer.model.tangent import Tangent
+from pyrogram.infer.model.tangent import in_place_of
 from pyrogram.random_state import random_state_kept
 
 from .held import Averages, DirichletProblem, DirichletQ, Held, VariationalState
@@ -184,8 +184,7 @@ class _Surrogate(Messenger):
             log_weights = computed_blocks(name, function, self.traced)
             self.log_weights |= log_weights
             total = torch.zeros(()) if self.counts is None else line(log_weights, self.counts)
-            tangent = Tangent(total, torch.zeros(()), function, function.batch_shape)
-            msg["fn"] = tangent.to_event(len(function.batch_shape) - len(msg["fn"].batch_shape))
+            msg["fn"] = in_place_of(msg["fn"], msg["value"], total, torch.zeros(()))
             msg["scale"], msg["mask"] = 1.0, None  # counts are scaled, and those of masked sentences left out
 
 

@@ -8,7 +8,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -21,6 +20,7 @@ from pyrogram.infer.loops.base import GrammarLoop
 from pyrogram.infer.model.collapsed import posterior_mean
 from pyrogram.infer.model.start import checked
 from pyrogram.infer.model.structure import TracedModel, WeightSource
+from pyrogram.infer.running.run import run_options
 from pyrogram.infer.running.state import Info, at_state, copied, flatten, unflatten
 from pyrogram.tree_statistics import Statistics
 
@@ -112,35 +112,23 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         *args: Any,
         num_steps: int = 1000,
         burn_in: int = 0,
-        progress: bool = True,
-        callback: Callable[[Self], Any] | None = None,
-        checkpoint: str | Path | None = None,
-        checkpoint_every: int = 10,
-        resume: bool = True,
         **kwargs: Any,
     ) -> Self:
         """Sweep over all sentences again and again; positional and other keyword arguments are the model's.
 
-        All other options are as in every run, see :meth:`.Resumable._run`; ``num_steps`` counts the burn-in, too.
+        ``progress``, ``callback``, ``checkpoint``, ``checkpoint_every`` and ``resume`` among them are as in every run,
+        see :meth:`.Resumable._run`; ``num_steps`` counts the burn-in, too.
 
         :param burn_in: sweeps, from the start of the chain, that averages leave out. Sweeps that are averaged already
             cannot be left out one by one: in a later run, a greater one must leave out all that are done.
         """
         if burn_in < 0:
             raise ValueError(f"burn_in must be at least 0, not {burn_in}")
-        if checkpoint is not None and self.kernel == "nuts":
+        options = run_options(kwargs)
+        if options.get("checkpoint") is not None and self.kernel == "nuts":
             raise ValueError("the state of NUTS cannot be saved: use kernel='slice' or 'hmc', or no checkpoint")
-        ready = partial(self._leave_out, burn_in)
         self._read(args, kwargs)
-        return self._run(
-            num_steps,
-            progress=progress,
-            callback=callback,
-            checkpoint=checkpoint,
-            checkpoint_every=checkpoint_every,
-            resume=resume,
-            ready=ready,
-        )
+        return self._run(num_steps, ready=partial(self._leave_out, burn_in), **options)
 
     def trees(self, site: str | None = None) -> Tensor:
         """The present derivations, shape ``(N, L)``."""
