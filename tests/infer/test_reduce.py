@@ -14,7 +14,7 @@ from torch import Tensor
 
 from pyrogram.infer import EM, Reduce
 from pyrogram.infer.loops.held import HeldState
-from pyrogram.infer.model.shares import own_rows
+from pyrogram.infer.model.expected_counts import own_rows
 from pyrogram.infer.running.reduce import is_first, of_first, summed, together
 from pyrogram.infer.running.run import Resumable
 

@@ -399,26 +399,6 @@ class GrammarLoop(Resumable, Generic[P, S]):
         return traced.fingerprint(f"{self._kind}{self._e_step.identity}")
 
 
-class CoordinateAscent(GrammarLoop[P, Any]):
-    """EM and variational Bayes: a model, as it was read, knows where it starts and what an iteration is."""
-
-    def _init(self, problem: Any, start: Weights) -> Any:
-        return problem.start(start, self._e_step.start(), self._count)
-
-    def _update(self, problem: Any, state: Any) -> tuple[Any, Info]:
-        return problem.update(state, self._count)  # type: ignore[no-any-return]
-
-    def _estimate(self, problem: Any, state: Any) -> Weights:
-        return problem.estimate(state)  # type: ignore[no-any-return]
-
-    def _way(self, problem: Any, source: WeightSource) -> str:
-        if source.logistic_normal is not None:
-            return "Newton's method"
-        if not source.is_computed:
-            return "closed form"
-        return "guide" if problem.is_random else "gradient"
-
-
 def same_arguments(a: Any, b: Any) -> bool:
     """Whether two sets of arguments are the very same objects, or equal plain values."""
     if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):

@@ -15,14 +15,13 @@ from pyrogram.infer.model.reading import read
 from pyrogram.infer.model.structure import ModelError, TracedModel
 from pyrogram.infer.running.reduce import Reduce
 
-from .base import CoordinateAscent
 from .constraints import Constraint
 from .e_step import ScheduledEStep
-from .held import HeldProblem
+from .held import CoordinateAscent, HeldProblem
 from .schedules import Schedule
 
 
-class EM(CoordinateAscent[HeldProblem]):
+class EM(CoordinateAscent):
     """EM for a grammar with weights of any kind: maximum likelihood of ``pyro.param`` sites, MAP of latent sites.
 
     The objective is log p(sentences | weights) plus the log density of latent sites, and of other observed ones. No

@@ -26,6 +26,7 @@ from pyrogram.infer.model.points import PointProblem, expected_log_dirichlet, lo
 from pyrogram.infer.model.structure import TracedModel, WeightSource, most_likely
 from pyrogram.infer.running.state import Info, ragged
 
+from .base import GrammarLoop
 from .e_step import Count
 
 
@@ -277,3 +278,23 @@ class DirichletProblem(HeldProblem):
         """Multinomials of which nothing is known, and none of whose weights is zero."""
         sources = self.traced.weight_sources.items()
         return {name: AtPoint(s, s.block.uniform(s.value)) for name, s in sources if not s.is_computed}
+
+
+class CoordinateAscent(GrammarLoop[HeldProblem, Any]):
+    """EM and variational Bayes: a model, as it was read, knows where it starts and what an iteration is."""
+
+    def _init(self, problem: HeldProblem, start: Weights) -> Any:
+        return problem.start(start, self._e_step.start(), self._count)
+
+    def _update(self, problem: HeldProblem, state: Any) -> tuple[Any, Info]:
+        return problem.update(state, self._count)
+
+    def _estimate(self, problem: HeldProblem, state: Any) -> Weights:
+        return problem.estimate(state)
+
+    def _way(self, problem: HeldProblem, source: WeightSource) -> str:
+        if source.logistic_normal is not None:
+            return "Newton's method"
+        if not source.is_computed:
+            return "closed form"
+        return "guide" if problem.is_random else "gradient"

@@ -19,12 +19,12 @@ from pyrogram.grammar import Weights
 from pyrogram.infer.logistic_normal.factors import LogisticNormalFactors
 from pyrogram.infer.logistic_normal.priors import Priors
 from pyrogram.infer.model.reading import log_density
-from pyrogram.infer.model.structure import ModelError, Problem, TracedModel, most_likely
+from pyrogram.infer.model.structure import ModelError, TracedModel
 from pyrogram.infer.running.state import Info
 from pyrogram.random_state import random_state_kept
 
 from .e_step import Count, Counted
-from .held import DirichletQ
+from .held import HeldProblem, VariationalState
 
 
 @dataclass(frozen=True)
@@ -78,47 +78,33 @@ class LogisticNormalOptions:
 
 
 @dataclass(frozen=True)
-class LogisticNormalState:
-    """q, and what is estimated.
+class LogisticNormalState(VariationalState):
+    """The same with logistic normals; on the number of the iteration restarts depend.
 
-    :param weights: of sources that have no prior: ``pyro.param`` sites and constants.
-    :param posterior: q's concentrations by Dirichlet site.
     :param experts: q's means and variances of logistic normals, by name.
-    :param parameters: unconstrained, those that priors depend on.
-    :param iteration: how many there were before, on which restarts depend.
-    :param dual: where constraints stand.
     """
 
-    weights: Weights
-    posterior: Weights
-    experts: Weights
-    parameters: Weights
-    iteration: Tensor
-    dual: Weights = field(default_factory=dict)
+    experts: Weights = field(default_factory=dict)
 
 
-class LogisticNormalProblem(Problem):
+class LogisticNormalProblem(HeldProblem):
     """A model whose logistic normals are moved by Newton's method; its Dirichlets have closed forms.
 
     :raises ModelError: for weights of each sentence that serve two Sentence sites.
     """
-
-    is_random = False
 
     def __init__(self, traced: TracedModel, model: Callable[[], Any], options: LogisticNormalOptions) -> None:
         _check(traced)
         with random_state_kept(0), torch.no_grad():
             #: of observed sites that are no sentences: a constant
             self.density = float(log_density(poutine.trace(model).get_trace(), traced))
-        if self.density:
-            traced = replace(traced, reference=f"{self.density:.6g}")
-        super().__init__(traced, model)
+        super().__init__(traced, model, "VariationalEM", steps=0)
         self.options = options
         self.normals = LogisticNormalFactors(traced, model, options.e_step.tolerance, options.averaging)
         self._prior: tuple[Weights, Priors] | None = None
 
-    def draw(self) -> None:
-        """Draw the other latent values from q, as a Pyro guide; here there are none."""
+    def reference(self, loop: str) -> str:
+        return f"{self.density:.6g}" if self.density else ""
 
     @property
     def is_by_sentence(self) -> bool:
@@ -132,30 +118,22 @@ class LogisticNormalProblem(Problem):
         :param dual: where constraints stand at first.
         :param count: of no use here: logistic normals have an E-step of their own.
         """
-        traced, normals = self.traced, self.normals
-        experts = normals.start(weights)
-        parameters = traced.parameter_values()
-        prior, posterior = self.prior(parameters), Weights()
-        if any(source.concentration is not None for source in traced.weight_sources.values()):
+        experts, parameters = self.normals.start(weights), self.traced.parameter_values()
+        points = {name: weights[name] for name, source in self.traced.weight_sources.items() if source.is_point}
+        state, prior = LogisticNormalState(points, parameters, dual, experts=experts), self.prior(parameters)
+        if alpha := self._alpha(prior):
             log_weights = {name: safe_log(w) for name, w in weights.items()}
-            _, counts = normals.e_step(prior, experts, log_weights, rounds=1)
-            posterior = self._updated(prior, counts)
-        points = {name: weights[name] for name, source in traced.weight_sources.items() if source.is_point}
-        return LogisticNormalState(points, posterior, experts, parameters, torch.tensor(0), dual)
+            _, counts = self.normals.e_step(prior, experts, log_weights, rounds=1)
+            state = replace(self.m_step(replace(state, posterior=alpha), counts, alpha), weights=points)
+        return state
 
     def update(self, state: LogisticNormalState, count: Count) -> tuple[LogisticNormalState, Info]:
-        """An iteration."""
-        normals = self.normals
+        """An iteration: the E-step, the rest of q, and the M-step."""
         prior, counted = self.e_step(state)
-        counts = counted.counts
-        # The rest of q, and the M-step.
-        posterior = self._updated(prior, counts)
-        normals.q.update_corpus(counts)
-        parameters = self.learn(prior, posterior, state.parameters)
-        experts = normals.numbers()
-        weights = most_likely(self.traced, counts, state.weights)
-        new = LogisticNormalState(weights, posterior, experts, parameters, state.iteration + 1, counted.dual)
-        return new, Info(counted.objective)
+        new = self.m_step(state.following(counted.dual), counted.counts, self._alpha(prior))
+        self.normals.q.update_corpus(counted.counts)
+        parameters = self.learn(prior, new)
+        return replace(new, parameters=parameters, experts=self.normals.numbers()), Info(counted.objective)
 
     def e_step(self, state: LogisticNormalState) -> tuple[Priors, Counted]:
         """Derivations under E_q[log w], in turn with the experts of their sentences: priors; the bound, with counts.
@@ -163,16 +141,14 @@ class LogisticNormalProblem(Problem):
         The experts are moved in the memory of ``normals``; the numbers of the state stay.
         """
         normals, prior = self.normals, self.prior(state.parameters)
-        dirichlets = self._dirichlets(state.posterior)
-        log_weights = {name: safe_log(w) for name, w in state.weights.items()}
-        log_weights |= {name: q.log_weights for name, q in dirichlets.items()}
+        held = self.held(state)
+        log_weights = {name: multinomials.log_weights for name, multinomials in held.items()}
         options, iteration = self.options.e_step, int(state.iteration)
         restarts = options.restarts if iteration % options.restart_every == 0 else 0
         starts = normals.other_starts(restarts, iteration)
         bound, counts = normals.e_step(prior, state.experts, log_weights, options.rounds, starts)
         bound += normals.negative_kl() + self.density
-        for name, q in dirichlets.items():
-            bound += q.bound(_concentration(prior, name))
+        bound += sum(held[name].bound(alpha) for name, alpha in self._alpha(prior).items())
         return prior, Counted(bound, counts, state.dual)
 
     def importance_weights(
@@ -197,8 +173,7 @@ class LogisticNormalProblem(Problem):
         return torch.cat(weights, 1), torch.cat([normals.q.sentence_bounds(s, tables) for s in sites])
 
     def estimate(self, state: LogisticNormalState) -> Weights:
-        """The point estimate of weights by source."""
-        estimate = {**state.weights, **{name: q.weights for name, q in self._dirichlets(state.posterior).items()}}
+        estimate = {name: multinomials.weights for name, multinomials in self.held(state).items()}
         for name, source in self.traced.weight_sources.items():
             if source.logistic_normal is not None:
                 mean = self.normals.mean(name, self.prior(state.parameters), state.experts).to(source.value)
@@ -208,9 +183,7 @@ class LogisticNormalProblem(Problem):
 
     def posterior(self, state: LogisticNormalState) -> dict[str, dist.TorchDistribution]:
         """q by latent site: of Dirichlets, and of Gaussians that are drawn once for the corpus."""
-        by_site = {name: q.distribution for name, q in self._dirichlets(state.posterior).items()}
-        by_site |= self.normals.posterior(self.prior(state.parameters), state.experts)
-        return by_site
+        return super().posterior(state) | self.normals.posterior(self.prior(state.parameters), state.experts)
 
     def prior(self, parameters: Weights) -> Priors:
         """The priors at the parameters of a state; computed once for each."""
@@ -219,27 +192,17 @@ class LogisticNormalProblem(Problem):
             self._prior = parameters, self.normals.prior()
         return self._prior[1]
 
-    def learn(self, prior: Priors, posterior: Weights, parameters: Weights) -> Weights:
+    def learn(self, prior: Priors, state: LogisticNormalState) -> Weights:
         """The M-step: parameters that raise E_q[log p]. The experts are those of the last E-step."""
-        if not parameters:
-            return parameters
-        self.traced.set_parameters(parameters)
-        self.normals.learn(prior, {name: q.log_weights for name, q in self._dirichlets(posterior).items()})
+        if state.parameters:
+            self.traced.set_parameters(state.parameters)
+            held = self.held(state)
+            self.normals.learn(prior, {name: held[name].log_weights for name in state.posterior})
         return self.traced.parameter_values()
 
-    def _dirichlets(self, posterior: Weights) -> dict[str, DirichletQ]:
-        return {name: DirichletQ(self.traced.weight_sources[name], q) for name, q in posterior.items()}
-
-    def _updated(self, prior: Priors, counts: Weights) -> Weights:
-        """The best concentrations of q given expected counts."""
-        sources = self.traced.weight_sources.items()
-        return {n: _concentration(prior, n) + counts[n] for n, s in sources if s.concentration is not None}
-
-
-def _concentration(prior: Priors, name: str) -> Tensor:
-    alpha = prior[name]
-    assert isinstance(alpha, Tensor)
-    return alpha
+    def _alpha(self, prior: Priors) -> Weights:
+        """The concentrations of Dirichlet sites."""
+        return {name: alpha for name, alpha in prior.items() if isinstance(alpha, Tensor)}
 
 
 def _check(traced: TracedModel) -> None:

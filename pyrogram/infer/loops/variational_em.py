@@ -22,10 +22,9 @@ from pyrogram.infer.model.reading import read
 from pyrogram.infer.model.structure import ModelError
 from pyrogram.random_state import random_state_kept
 
-from .base import CoordinateAscent
 from .e_step import EStepOptions, ScheduledEStep
 from .guided_vb import GuidedProblem, GuideOptions, guide_sites
-from .held import DirichletProblem
+from .held import CoordinateAscent, DirichletProblem, HeldProblem
 from .importance import ImportanceWeightedBound
 from .logistic_normal_vb import EStep, LogisticNormalOptions, LogisticNormalProblem
 
@@ -41,7 +40,7 @@ E_STEP = EStep()
 _STEPS = 10  # of L-BFGS, where nothing but concentrations is learnt
 
 
-class VariationalEM(CoordinateAscent[LogisticNormalProblem | DirichletProblem]):
+class VariationalEM(CoordinateAscent):
     """Variational Bayes for any prior; maximum likelihood for whatever is a ``pyro.param``.
 
     The objective is the evidence lower bound. Of Dirichlets and logistic normals it is exact in each iteration, and
@@ -212,7 +211,7 @@ class VariationalEM(CoordinateAscent[LogisticNormalProblem | DirichletProblem]):
                 log_weights.append(float(trace.log_prob_sum() - drawn.log_prob_sum()))
         return torch.tensor(log_weights, dtype=torch.float64)
 
-    def _guided_state(self) -> tuple[LogisticNormalProblem | DirichletProblem, Any]:
+    def _guided_state(self) -> tuple[HeldProblem, Any]:
         """The problem and the state, whose parameters are put into Pyro's store: the model's code asks it for them."""
         problem, state = self._present()
         if isinstance(problem, LogisticNormalProblem) and problem.is_by_sentence:
@@ -221,7 +220,7 @@ class VariationalEM(CoordinateAscent[LogisticNormalProblem | DirichletProblem]):
         self._write_parameters()
         return problem, state
 
-    def _prepare(self, model: Callable[[], Any]) -> LogisticNormalProblem | DirichletProblem:
+    def _prepare(self, model: Callable[[], Any]) -> HeldProblem:
         assert isinstance(model, partial)
         loop, guided, guide, opened = "VariationalEM", self.guided, None, set[str]()
         if not guided.is_factory:

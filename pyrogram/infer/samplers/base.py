@@ -237,7 +237,7 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
             self._state = state = replace(state, generator=generator.get_state())
             self._draws = state, draws
         weights = {n: sources[n].at_site(draw.exp().to(sources[n].value.dtype)) for n, draw in self._draws[1].items()}
-        return {**weights, **{n: v.clone() for n, v in self.hyperparameters().items()}, **self._statistics(state)}
+        return {**weights, **self.hyperparameters(), **self._statistics(state)}
 
     def logging(self) -> dict[str, Any]:
         _, state = self._present()
