@@ -148,8 +148,7 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
     def latents(self) -> Weights:
         """The present values of the latent sites that are not integrated out."""
         problem, state = self._present()
-        problem.traced.set_parameters(state.parameters)
-        return problem.latents(state.weights)
+        return problem.latents(state.weights, state.parameters)
 
     def _way(self, problem: _Problem, source: WeightSource) -> str:
         if source.is_computed:

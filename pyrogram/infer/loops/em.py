@@ -90,8 +90,7 @@ class EM(CoordinateAscent):
         problem, state = self._present()
         sources = problem.traced.weight_sources
         values = {n: sources[n].at_site(w) for n, w in state.weights.items() if sources[n].concentration is not None}
-        problem.traced.set_parameters(state.parameters)
-        values |= problem.latents(state.weights)
+        values |= problem.latents(state.weights, state.parameters)
         return {name: value.clone() for name, value in values.items()}
 
     def _prepare(self, model: Callable[[], Any]) -> HeldProblem:

@@ -262,7 +262,7 @@ class DirichletProblem(HeldProblem):
         Its parameters are those of :meth:`HeldProblem.start`.
         """
         sources = self.traced.weight_sources
-        points = {name: w for name, w in self.given(weights).items() if sources[name].is_point}
+        points = self.fixed(weights)
         state = VariationalState(points, self.traced.parameter_values())
         averages = self.average(self.even(), state)
         logs = {name: safe_log(w) for name, w in weights.items()}

@@ -133,11 +133,6 @@ class VariationalEM(CoordinateAscent):
         self.logistic_normals = LogisticNormalOptions(averaging, point_estimate, e_step)
         self.guided = GuideOptions(guide, guide_steps, guide_draws, optim)
 
-    @property
-    def may_fall(self) -> bool:  # type: ignore[override]
-        """Whether the bound is an estimate, which may fall between iterations."""
-        return self._problem is not None and self._problem.is_random
-
     def posterior(self) -> dict[str, dist.TorchDistribution]:
         """q(weights) by Dirichlet site, and q(η) by Gaussian site of those drawn once for the corpus."""
         problem, state = self._present()
@@ -219,6 +214,11 @@ class VariationalEM(CoordinateAscent):
         problem.traced.set_parameters(state.parameters)
         self._write_parameters()
         return problem, state
+
+    def _read(self, args: Any, kwargs: Any) -> HeldProblem:
+        problem = super()._read(args, kwargs)
+        self.may_fall = problem.is_random
+        return problem
 
     def _prepare(self, model: Callable[[], Any]) -> HeldProblem:
         assert isinstance(model, partial)

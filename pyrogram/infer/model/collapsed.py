@@ -162,8 +162,3 @@ class CollapsedProblem(PointProblem):
         """A permutation of the sentences of a site: shuffled, or without a generator a fixed one."""
         order = self.orders[site.name]
         return order.fixed if generator is None else order.shuffled(generator)
-
-    def fixed(self, weights: Mapping[str, Tensor]) -> Weights:
-        """Of weights by source, those without a prior, which are not integrated out, nor computed."""
-        sources = self.traced.weight_sources.items()
-        return {name: weights[name] for name, s in sources if s.is_point and not s.is_computed}

@@ -55,11 +55,7 @@ def tangent(model: Callable[..., Any], counts: Counts) -> Callable[..., Any]:
     :raises ValueError: when it runs, if counts of a site or a block are missing or have another shape, or if sentences
         are masked.
     """
-
-    def tangent_model(*args: Any, **kwargs: Any) -> Any:
-        with TangentMessenger(counts):
-            return model(*args, **kwargs)
-
+    tangent_model: Callable[..., Any] = TangentMessenger(counts)(model)
     return tangent_model
 
 

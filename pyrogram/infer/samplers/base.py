@@ -29,6 +29,8 @@ from .latent_kernels import HmcKernel, LatentKernel, NutsKernel, SliceKernel
 from .problem import TreeProblem
 from .state import Swept, TreeAverages, TreeState
 
+_KERNELS: dict[str, Callable[[], LatentKernel]] = {"slice": SliceKernel, "hmc": HmcKernel}
+
 
 class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
     """A Markov chain over the derivations of all sentences; see :class:`.TreeHastings` and :class:`.TreeGibbs`.
@@ -320,8 +322,8 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
             return state.point, state.tuning
         if self._latent_kernel is None:
             computed = any(source.is_computed for source in problem.traced.weight_sources.values())
-            default = "hmc" if computed else "slice"
-            self._latent_kernel = _latent_kernel(self.kernel or default, self.burn_in)
+            kind = self.kernel or ("hmc" if computed else "slice")
+            self._latent_kernel = NutsKernel(self.burn_in) if kind == "nuts" else _KERNELS[kind]()
         ordered = {name: state.point[name] for name in problem.start}  # also when it comes from a file
         density, adapt = partial(problem.density, counts), not self.burn_in or int(state.sweep) < self.burn_in
         return self._latent_kernel.step(density, ordered, state.tuning, generator, adapt=adapt)
@@ -414,9 +416,3 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
 
     def _shown(self) -> dict[str, str]:
         return {"log_collapsed_joint": f"{self.history[-1]:.1f}"}
-
-
-def _latent_kernel(name: str, burn_in: int) -> LatentKernel:
-    if name == "nuts":
-        return NutsKernel(burn_in)
-    return HmcKernel() if name == "hmc" else SliceKernel()
