@@ -164,7 +164,7 @@ class VariationalEM(CoordinateAscent):
         problem, state = self._present()
         if isinstance(problem, LogisticNormalProblem) and problem.is_by_sentence:
             weights, _ = problem.importance_weights(state, num_samples, seed, of_q=True)
-            absent = sum(q.absent_negative_kl() for q in problem.normals.q.posteriors.values())
+            absent = sum(q.absent_negative_kl() for q in problem.q.posteriors.values())
             each = weights.sum(1) + absent + problem.density
         else:
             each = self._log_weights(num_samples, seed)
