@@ -160,9 +160,7 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
         sources, parameters = problem.traced.weight_sources, problem.traced.parameter_values()
         fixed = problem.fixed(start)
         computed = [name for name in start if sources[name].is_computed]
-        if missing := sources.keys() - start.keys():
-            log_weights = problem.terms_at(fixed, parameters).log_weights
-            start = {**start, **{name: log_weights[name].exp() for name in missing}}
+        start = {**self._point(problem, fixed, parameters)[1], **start}
         sentence_counts: dict[str, SentenceCounts] = {}
         entropy = torch.zeros((), dtype=torch.float64)
         for site in problem.traced.sentences:
@@ -186,7 +184,7 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
     def _update(self, problem: _Problem, state: CollapsedState) -> tuple[CollapsedState, Info]:
         traced = problem.traced
         generator = at_state(state.generator) if self.order == "shuffled" else None
-        terms, weights = self._point(problem, state)
+        terms, weights = self._point(problem, state.weights, state.parameters)
         joint = log_collapsed_joint(traced, state.counts, terms.alpha, weights)
         objective = float(state.entropy) + float(joint) + float(terms.density + terms.log_jacobian)
         again = int(state.sweep) % _SWEEPS_PER_SUM == 0
@@ -228,13 +226,13 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
             problem.updates[name].recycle(counts)
 
     def _estimate(self, problem: _Problem, state: CollapsedState) -> Weights:
-        terms, weights = self._point(problem, state)
+        terms, weights = self._point(problem, state.weights, state.parameters)
         return posterior_mean(problem.traced, state.counts, terms.alpha, weights)
 
-    def _point(self, problem: _Problem, state: CollapsedState) -> tuple[Terms, Weights]:
-        """The model at a state, and the weights that are not integrated out."""
-        terms = problem.terms_at(state.weights, state.parameters)
-        return terms, {**state.weights, **{name: w.exp() for name, w in terms.log_weights.items()}}
+    def _point(self, problem: _Problem, fixed: Weights, parameters: Weights) -> tuple[Terms, Weights]:
+        """The model at a point, and the weights that are not integrated out."""
+        terms = problem.terms_at(fixed, parameters)
+        return terms, {**fixed, **{name: w.exp() for name, w in terms.log_weights.items()}}
 
     # ------------------------------------------------------------------ states that are loaded
 

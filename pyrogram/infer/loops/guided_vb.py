@@ -20,13 +20,12 @@ import torch
 from pyro import poutine
 from pyro.infer import Trace_ELBO
 from pyro.infer.autoguide import AutoGuide
-from pyro.poutine.messenger import Messenger
 from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 
 from pyrogram.distributions import Sentence
 from pyrogram.grammar import Weights
-from pyrogram.infer.model.points import expected_log_dirichlet, line
+from pyrogram.infer.model.points import PointMessenger, expected_log_dirichlet, line
 from pyrogram.infer.model.reading import computed_blocks
 from pyrogram.infer.model.selection import leaves_of
 from pyrogram.infer.model.sites import base_distribution, concentration_of, is_learnt, leaf_of
@@ -151,23 +150,21 @@ class GuidedProblem(DirichletProblem):
         return optimiser
 
 
-class _Surrogate(Messenger):
+class _Surrogate(PointMessenger):
     """Sentences as tangents; Dirichlet sites as observed, with E_q[log p] for a density.
 
     :param counts: expected counts by source; by default sentences count for nothing.
     """
 
     def __init__(self, traced: TracedModel, held: Held, counts: Weights | None = None) -> None:
-        super().__init__()
+        sources = traced.weight_sources
+        super().__init__({n: sources[n].at_site(multinomials.weights) for n, multinomials in held.items()}, {}, False)
         self.traced, self.held, self.counts = traced, held, counts
         self.log_weights: Weights = {}  #: of sources that are computed, in the last run
         self.alpha: Weights = {}  #: by Dirichlet site
 
-    def _pyro_post_param(self, msg: Any) -> None:
-        if msg["name"] in self.held:
-            msg["value"] = self.held[msg["name"]].weights
-
     def _pyro_sample(self, msg: Any) -> None:
+        super()._pyro_sample(msg)
         function, name = base_distribution(msg["fn"]), msg["name"]
         source = self.traced.weight_sources.get(name)
         if source is not None and source.concentration is not None:
@@ -176,7 +173,7 @@ class _Surrogate(Messenger):
             each = torch.lgamma(block.sums(alpha)) - block.sums(torch.lgamma(alpha) - (alpha - 1) * logs)
             density = each.flatten(dim).sum(-1) if each.dim() > dim else each
             self.alpha[name] = alpha.expand(block.shape)
-            msg["value"], msg["is_observed"], msg["done"] = source.at_site(held.weights), True, True
+            msg["is_observed"] = True
             msg["fn"] = dist.Delta(msg["value"], density, msg["fn"].event_dim, validate_args=False)
         elif isinstance(function, dist.Delta) and not msg["is_observed"]:
             msg["value"], msg["is_observed"], msg["done"] = msg["fn"](), True, True  # no guide need draw it
