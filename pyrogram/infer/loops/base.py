@@ -63,6 +63,7 @@ class GrammarLoop(Resumable, Generic[P, S]):
     """
 
     may_fall = False  #: whether the objective may fall between iterations, which is then no reason to stop
+    _kind = ""  # the algorithm, as far as states of others are none of it; by default the name of the class
 
     def __init__(
         self,
@@ -76,7 +77,6 @@ class GrammarLoop(Resumable, Generic[P, S]):
         self.initial_weights = initial_weights
         #: ``history`` is the objective before each update; this the held-out log-likelihood after it, NaN without one
         self.held_out_history: list[float] = []
-        self._kind = type(self).__name__  # the algorithm, as far as states of others are none of it
         self._e_step = ScheduledEStep() if e_step is None else e_step
         self.reduce = self._e_step.reduce
         self._args: tuple[Any, Any] | None = None
@@ -396,7 +396,7 @@ class GrammarLoop(Resumable, Generic[P, S]):
         return self._hash(self._need_problem().traced)
 
     def _hash(self, traced: TracedModel) -> str:
-        return traced.fingerprint(f"{self._kind}{self._e_step.identity}")
+        return traced.fingerprint(f"{self._kind or type(self).__name__}{self._e_step.identity}")
 
 
 def same_arguments(a: Any, b: Any) -> bool:

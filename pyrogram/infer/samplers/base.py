@@ -360,7 +360,7 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         followed = self._statistics(state)
         if self.keep_weights:
             sources = problem.traced.weight_sources
-            values = {**{name: sources[name].at_site(w) for name, w in means.items()}}
+            values = {name: sources[name].at_site(w) for name, w in means.items()}
             values |= problem.latents({}, state.point)
             followed |= {name: x.double() for name, x in values.items()}
         averages = averages.add(means, accepted, state.log_joint, followed)
