@@ -100,11 +100,10 @@ class GuidedProblem(DirichletProblem):
         """
         self.traced.set_parameters(state.parameters)
         totals: dict[str, Weights] = {"logs": {}, "weights": {}, "alpha": {}}
-        bound, draws = 0.0, self.options.draws
+        bound, draws, seen = 0.0, self.options.draws, _Surrogate(self.traced, held)
         with torch.no_grad(), random_state_kept(_seeds(state)[0]):
             for _ in range(draws):
                 drawn = poutine.trace(self.draw).get_trace()
-                seen = _Surrogate(self.traced, held)
                 with seen:
                     trace = poutine.trace(poutine.replay(self.model, drawn)).get_trace()
                 bound += float(trace.log_prob_sum() - drawn.log_prob_sum())
