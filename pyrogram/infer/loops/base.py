@@ -247,16 +247,14 @@ class GrammarLoop(Resumable, Generic[P, S]):
     def _advance(self, held_out: Tensor | Mapping[str, Tensor] | None = None, smoothing: float = 0.0) -> float:
         """An iteration, wholly or not at all."""
         problem, state = self._present()
-        traced = problem.traced
-        parameters = traced.parameter_values()
         try:
             new, info = self._update(problem, state)
             likelihood = math.nan
             if held_out is not None and len(self.history) >= self._e_step.num_steps:
-                likelihood = held_out_likelihood(traced, self._estimate(problem, new), held_out, smoothing)
+                likelihood = held_out_likelihood(problem.traced, self._estimate(problem, new), held_out, smoothing)
             new, (objective, likelihood) = self._agreed(new, info.objective, likelihood)
         except BaseException:  # above all KeyboardInterrupt: only what lies in Pyro's store may have changed
-            traced.set_parameters(parameters)
+            self._set_state(state)
             raise
         self._state = new
         self.history.append(objective)
