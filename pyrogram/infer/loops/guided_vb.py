@@ -25,7 +25,7 @@ from torch import Tensor
 
 from pyrogram.distributions import Sentence
 from pyrogram.grammar import Weights
-from pyrogram.infer.model.points import PointMessenger, expected_log_dirichlet, line
+from pyrogram.infer.model.points import PointMessenger, Terms, expected_log_dirichlet, line
 from pyrogram.infer.model.reading import computed_blocks
 from pyrogram.infer.model.selection import leaves_of
 from pyrogram.infer.model.sites import base_distribution, concentration_of, is_learnt, leaf_of
@@ -33,7 +33,7 @@ from pyrogram.infer.model.structure import Hyperparameter, ModelError, TracedMod
 from pyrogram.infer.model.tangent import in_place_of
 from pyrogram.random_state import random_state_kept
 
-from .held import Averages, DirichletProblem, DirichletQ, Held, VariationalState
+from .held import DirichletProblem, DirichletQ, Held, VariationalState
 
 Model = Callable[[], Any]
 
@@ -93,10 +93,18 @@ class GuidedProblem(DirichletProblem):
     def draw(self) -> Any:
         return self._guide()
 
-    def average(self, held: Held, state: VariationalState) -> Averages:
-        """Expectations under the guide, by draws that are the same for the same iteration.
+    def average(self, held: Held, state: VariationalState) -> Terms:
+        return self._averages(held, state)[0]
 
-        The bound has E_q[log p] of Dirichlets, too, whose concentrations depend on the draw.
+    def estimate(self, state: VariationalState) -> Weights:
+        held = self.held(state)
+        return {name: multinomials.weights for name, multinomials in held.items()} | self._averages(held, state)[1]
+
+    def _averages(self, held: Held, state: VariationalState) -> tuple[Terms, Weights]:
+        """E_q of what the model is, and of the weights that are computed: draws are the same for the same iteration.
+
+        The density is E_q[log p(z, other observed sites) - log q(z)]. It has E_q[log p] of Dirichlets, too, whose
+        concentrations depend on the draw.
         """
         self.traced.set_parameters(state.parameters)
         totals: dict[str, Weights] = {"logs": {}, "weights": {}, "alpha": {}}
@@ -112,7 +120,8 @@ class GuidedProblem(DirichletProblem):
                     for name, value in values.items():
                         total[name] = total[name] + value if name in total else value.clone()
         logs, weights, alpha = ({n: total / draws for n, total in sums.items()} for sums in totals.values())
-        return Averages(logs, weights, alpha, bound / draws)
+        density = torch.tensor(bound / draws, dtype=torch.float64)
+        return Terms(logs, alpha, density, torch.zeros_like(density)), weights
 
     def climbed(self, state: VariationalState, counts: Weights) -> VariationalState:
         """Move the parameters of model and guide up the bound in which sentences are tangents."""

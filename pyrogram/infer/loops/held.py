@@ -22,7 +22,7 @@ from typing_extensions import Self
 from pyrogram.distributions.packed_dirichlet import dirichlet_prior, expected_log
 from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Weights
-from pyrogram.infer.model.points import PointProblem, expected_log_dirichlet, log_dirichlet_density
+from pyrogram.infer.model.points import PointProblem, Terms, expected_log_dirichlet, log_dirichlet_density
 from pyrogram.infer.model.structure import TracedModel, WeightSource, most_likely
 from pyrogram.infer.running.state import Info, ragged
 
@@ -141,22 +141,6 @@ class VariationalState(HeldState):
         return replace(self, dual=dual, iteration=self.iteration + 1)
 
 
-@dataclass(frozen=True)
-class Averages:
-    """Over latent values without a closed form; at a point, their values there.
-
-    :param log_weights: E_q[log w] of sources that are computed.
-    :param weights: E_q[w] of these.
-    :param alpha: the concentrations of Dirichlet sites.
-    :param bound: E_q[log p(z, other observed sites) - log q(z)].
-    """
-
-    log_weights: Weights
-    weights: Weights
-    alpha: Weights
-    bound: float
-
-
 class HeldProblem(PointProblem):
     """A model whose multinomials are held in some way, and all of whose other values stand at a point.
 
@@ -195,14 +179,16 @@ class HeldProblem(PointProblem):
         averages = self.average(held, state)
         log_weights = {name: multinomials.log_weights for name, multinomials in held.items()} | averages.log_weights
         derivations = count(self.traced, log_weights, state.dual)
-        priors = sum(self._bound(held, name, alpha) for name, alpha in averages.alpha.items())
+        bound = float(averages.density + averages.log_jacobian)
+        bound += sum(self._bound(held, name, alpha) for name, alpha in averages.alpha.items())
         new = self.m_step(state.following(derivations.dual), derivations.counts, averages.alpha)
-        return self.climbed(new, derivations.counts), Info(derivations.objective + (averages.bound + priors))
+        return self.climbed(new, derivations.counts), Info(derivations.objective + bound)
 
     def estimate(self, state: Any) -> Weights:
         """The weights by source, or E_q of them."""
         held = self.held(state)
-        return {name: multinomials.weights for name, multinomials in held.items()} | self.average(held, state).weights
+        computed = {name: w.exp() for name, w in self.average(held, state).log_weights.items()}
+        return {name: multinomials.weights for name, multinomials in held.items()} | computed
 
     def posterior(self, state: Any) -> dict[str, dist.TorchDistribution]:
         """q of the Dirichlet sites that have closed forms."""
@@ -223,11 +209,9 @@ class HeldProblem(PointProblem):
         """Weights of sources that are not computed."""
         return {name: w for name, w in weights.items() if not self.traced.weight_sources[name].is_computed}
 
-    def average(self, held: Held, state: Any) -> Averages:
-        """Expectations under q of all that has no closed form: at a point, what the model is there."""
-        terms = self.evaluate({name: multinomials.weights for name, multinomials in held.items()}, state.parameters)
-        weights = {name: w.exp() for name, w in terms.log_weights.items()}
-        return Averages(terms.log_weights, weights, terms.alpha, float(terms.density + terms.log_jacobian))
+    def average(self, held: Held, state: Any) -> Terms:
+        """What the model is under q of all that has no closed form: at a point, what it is there."""
+        return self.evaluate({name: multinomials.weights for name, multinomials in held.items()}, state.parameters)
 
     def m_step(self, state: Any, counts: Weights, alpha: Weights) -> Any:
         """The best multinomials given expected counts f, the prior as often as the model has it.
