@@ -25,7 +25,7 @@ Tensors = dict[str, Tensor]
 
 def dense(loop: VariationalEM) -> tuple[Tensors, Tensors]:
     """q's means and variances by Gaussian site, shape (groups, *family), absent experts at their prior's optimum."""
-    problem = loop._need_problem()
+    problem: Any = loop._need_problem()
     experts_of = problem.q  # which has the priors of the last E-step
     means, variances = {}, {}
     for key, q in experts_of.posteriors.items():
