@@ -132,11 +132,7 @@ def _at_weights(model: Callable[..., Any], loop: GrammarLoop[Any, Any], temperat
     """The model with what a loop has learnt in place of its sentences' weights."""
     # Before the model runs, for a loop may run it, too.
     fitted = {site.name: (loop.weights(site.name), site.mixture) for site in loop._need_problem().traced.sentences}
-
-    def at_weights(*args: Any, **kwargs: Any) -> Any:
-        with _Weights(fitted, temperature):
-            return model(*args, **kwargs)
-
+    at_weights: Callable[..., Any] = _Weights(fitted, temperature)(model)
     return at_weights
 
 

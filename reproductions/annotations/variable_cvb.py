@@ -101,7 +101,3 @@ class VariableCVB(GrammarLoop[_Problem, NodesState]):
 
     def _estimate(self, problem: _Problem, state: NodesState) -> Weights:
         return posterior_mean(problem.traced, {problem.source: state.counts}, {problem.source: problem.alpha}, {})
-
-    def _like(self, problem: _Problem) -> NodesState:
-        size = len(problem.nodes.trees.rule), problem.grammar.rules.width
-        return NodesState(torch.empty(size, dtype=torch.float64), torch.empty_like(problem.alpha))

@@ -25,9 +25,8 @@ Tensors = dict[str, Tensor]
 
 def dense(loop: VariationalEM) -> tuple[Tensors, Tensors]:
     """q's means and variances by Gaussian site, shape (groups, *family), absent experts at their prior's optimum."""
-    problem = loop._need_problem()
-    assert problem.normals is not None
-    experts_of = problem.normals.q  # which has the priors of the last E-step
+    problem: Any = loop._need_problem()
+    experts_of = problem.q  # which has the priors of the last E-step
     means, variances = {}, {}
     for key, q in experts_of.posteriors.items():
         flat = {name: np.broadcast_to(x, (q.num_groups, len(x))).copy() for name, x in prior_arrays(q).items()}

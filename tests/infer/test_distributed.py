@@ -13,7 +13,7 @@ from infer.process_group import run_group
 
 from pyrogram.data import CorpusError
 from pyrogram.infer import EM, AllReduce, ModelError, Reduce, VariationalEM, all_reduce
-from pyrogram.infer.model.shares import own_rows
+from pyrogram.infer.model.expected_counts import own_rows
 from pyrogram.infer.running.reduce import together
 from pyrogram.models.logistic_normal import logistic_normal
 

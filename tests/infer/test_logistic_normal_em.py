@@ -75,6 +75,7 @@ def model_of(
 
 def priors(loop: VariationalEM) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Means and spreads by Gaussian site at the parameters' present values."""
+    problem: Any
     problem, _ = loop._present()
     locs, spreads = {}, {}
     for name, prior in problem.prior(problem.traced.parameter_values()).items():

@@ -103,6 +103,20 @@ def with_alphas(factor: float) -> Callable[[Any], Any]:
     return mutate
 
 
+def with_posterior(plus: float) -> Callable[[Any], Any]:
+    """A state with other concentrations of q."""
+    from dataclasses import replace
+
+    def mutate(whole: Any) -> Any:
+        def mutant(*args: Any) -> Any:
+            state = whole(*args)
+            return replace(state, posterior={name: q + plus for name, q in state.posterior.items()})
+
+        return mutant
+
+    return mutate
+
+
 def times(factor: float) -> Callable[[Any], Any]:
     return lambda whole: lambda *args, **kwargs: factor * whole(*args, **kwargs)
 
@@ -123,18 +137,14 @@ MUTANTS: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
     "EM: counts of computed weights are doubled": ("model.points", "line", times(2.0)),
     "EM: the Jacobian is forgotten": ("model.points", "PointProblem.terms", without("log_jacobian")),
     "EM: the density of latent values is forgotten": ("model.points", "PointProblem.terms", without("density")),
-    "EM: the prior of Dirichlets is forgotten": ("loops.em", "log_dirichlet_density", times(0.0)),
-    "variational: q is α + f - 1/2": ("loops.dirichlet_vb", "DirichletProblem._posterior", plus_dirichlets(1, -0.5)),
-    "variational: E[log w] is wrong": (
-        "loops.dirichlet_factors",
-        "DirichletFactors.expected_logs",
-        plus_dirichlets(1, 0.1),
-    ),
-    "variational: no divergence of Dirichlets": ("loops.dirichlet_vb", "DirichletProblem._of_dirichlets", times(0.0)),
-    "guided: no entropy of Dirichlets": ("loops.guided_vb", "GuidedProblem._of_dirichlets", times(0.0)),
+    "EM: the prior of Dirichlets is forgotten": ("loops.held", "log_dirichlet_density", times(0.0)),
+    "variational: q is α + f - 1/2": ("loops.held", "HeldProblem.m_step", with_posterior(-0.5)),
+    "variational: E[log w] is wrong": ("loops.held", "expected_log", lambda whole: lambda *args: whole(*args) + 0.1),
+    "variational: no divergence of Dirichlets": ("loops.held", "DirichletQ.bound", times(0.0)),
+    "guided: no entropy of Dirichlets": ("loops.guided_vb", "GuidedProblem._bound", times(0.0)),
     "guided: counts of computed weights are doubled": ("loops.guided_vb", "line", times(2.0)),
-    "guided: q is α + f - 1/2": ("loops.guided_vb", "GuidedProblem._posterior", plus_dirichlets(1, -0.5)),
-    "variational: counts of parameters are swapped": ("loops.dirichlet_vb", "most_likely", swapped_counts),
+    "guided: q is α + f - 1/2": ("loops.guided_vb", "GuidedProblem.m_step", with_posterior(-0.5)),
+    "EM, variational: counts of parameters are swapped": ("loops.held", "most_likely", swapped_counts),
     "collapsed: counts of parameters are swapped": ("loops.collapsed_vb", "most_likely", swapped_counts),
     "collapsed: α is wrong": ("loops.collapsed_vb", "_Problem.terms_at", with_alphas(1.1)),
     "collapsed: the mean lacks α": ("loops.collapsed_vb", "posterior_mean", without_alpha),

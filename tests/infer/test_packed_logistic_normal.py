@@ -104,7 +104,8 @@ def bound(means: Tensor, variances: Tensor, loc: Tensor, spread: Tensor) -> Tens
 
 def q_of(loop: VariationalEM) -> tuple[Tensor, Tensor]:
     """q's means and variances, shape (groups, R)."""
-    q = loop._need_problem().normals.q.posteriors["rules.eta"]
+    problem: Any = loop._need_problem()
+    q = problem.q.posteriors["rules.eta"]
     return torch.tensor(q.mean).reshape(-1, R), torch.tensor(q.variance).reshape(-1, R)
 
 
@@ -292,7 +293,8 @@ def test_two_experts_for_every_multinomial(diagonal: bool) -> None:
     model = partial(shared_model, grammar=GRAMMAR, structure=twice, prior=doubled)
     loop = VariationalEM(model, **tight)
     objective = loop.step(WORDS)
-    (q,) = loop._need_problem().normals.q.posteriors.values()
+    problem: Any = loop._need_problem()
+    (q,) = problem.q.posteriors.values()
     means, variances = (torch.tensor(x).reshape(-1, 2, R) for x in (q.mean, q.variance))  # sentence, family, rule
     logs = log_weighted(means.mean(1), variances.sum(1) / 4)
     expected = sum((log_z(i, logs[i]) for i in range(len(SENTENCES))), start=torch.zeros(()))

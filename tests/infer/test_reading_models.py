@@ -391,8 +391,9 @@ def test_parameters_of_modules(local: bool) -> None:
         assert EM(module).step() == pytest.approx(em.step(), rel=1e-12)
         prior = LearntPrior()
         vb = VariationalEM(prior).run(num_steps=3, progress=False)
+        problem: Any
         problem, state = vb._present()
-        learnt = problem.average(problem.even(), state.parameters, 0).alpha["root"]
+        learnt = problem.average(problem.even(), state).alpha["root"]
         assert float(prior.alpha.detach()) == pytest.approx(float(learnt[0])) != 1.5  # type: ignore[attr-defined]
 
 

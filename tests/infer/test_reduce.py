@@ -13,8 +13,8 @@ from infer.thread_group import ThreadReduce, in_threads
 from torch import Tensor
 
 from pyrogram.infer import EM, Reduce
-from pyrogram.infer.loops.em import EMState
-from pyrogram.infer.model.shares import own_rows
+from pyrogram.infer.loops.held import HeldState
+from pyrogram.infer.model.expected_counts import own_rows
 from pyrogram.infer.running.reduce import is_first, of_first, summed, together
 from pyrogram.infer.running.run import Resumable
 
@@ -71,12 +71,12 @@ def test_rows_are_increasing() -> None:
 
 
 def test_all_take_the_state_of_the_first() -> None:
-    def work(reduce: ThreadReduce) -> tuple[EMState, tuple[float, ...]]:
+    def work(reduce: ThreadReduce) -> tuple[HeldState, tuple[float, ...]]:
         here = torch.tensor(float(reduce.rank))
-        return EM(print, reduce=reduce)._agreed(EMState({"a": here}, {"b": here}), float(here))
+        return EM(print, reduce=reduce)._agreed(HeldState({"a": here}, {"b": here}), float(here))
 
     zero = torch.tensor(0.0)
-    assert in_threads(SIZE, work) == [(EMState({"a": zero}, {"b": zero}), (0.0,))] * SIZE
+    assert in_threads(SIZE, work) == [(HeldState({"a": zero}, {"b": zero}), (0.0,))] * SIZE
 
 
 def test_all_start_where_the_first_does() -> None:

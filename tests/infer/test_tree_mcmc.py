@@ -22,7 +22,7 @@ from scipy.stats import kstest
 from pyrogram import DMV, models
 from pyrogram.distributions import Sentence
 from pyrogram.infer import ModelError, TreeGibbs, TreeHastings, to_inference_data
-from pyrogram.infer.samplers.slice_sampling import slice_sweep
+from pyrogram.infer.samplers.latent_kernels import slice_sweep
 
 V, SENTENCES = CORPORA["one tag"]
 WORDS = padded(SENTENCES)

@@ -23,8 +23,7 @@ from pyrogram.grammars.lexical_parser import PitmanYorPredictor
 from pyrogram.grammars.lexical_tagger import LexicalTagger
 from pyrogram.infer.running.run import Resumable, RunOptions, with_history
 from pyrogram.infer.running.state import at_state, copied, flatten, ragged, unflatten
-from pyrogram.infer.samplers.chain import generator_of, same_tensors
-from pyrogram.infer.samplers.kernel import Kernel
+from pyrogram.infer.samplers.chain import Kernel, generator_of, same_tensors
 
 from .averages import Averages
 from .moves import ChainState, IndependentMoves, JointMoves, tensors_of

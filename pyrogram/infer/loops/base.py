@@ -8,7 +8,6 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any, Generic, Protocol
 
 import pyro
@@ -23,9 +22,10 @@ from pyrogram.infer.model.sites import ObsMaskRefused
 from pyrogram.infer.model.start import carried, start_weights
 from pyrogram.infer.model.structure import ModelError, Problem, TracedModel, WeightSource
 from pyrogram.infer.running.reduce import of_first, together
-from pyrogram.infer.running.run import Resumable, with_history
+from pyrogram.infer.running.run import Resumable, run_options, with_history
 from pyrogram.infer.running.state import Info, copied, flatten, unflatten
 from pyrogram.infer.running.stopping import Stopping
+from pyrogram.random_state import random_state_kept
 
 from .e_step import Counted, ScheduledEStep
 from .held_out import held_out_likelihood
@@ -63,6 +63,7 @@ class GrammarLoop(Resumable, Generic[P, S]):
     """
 
     may_fall = False  #: whether the objective may fall between iterations, which is then no reason to stop
+    _kind = ""  # the algorithm, as far as states of others are none of it; by default the name of the class
 
     def __init__(
         self,
@@ -104,10 +105,6 @@ class GrammarLoop(Resumable, Generic[P, S]):
         """Normalised weights by source."""
 
     @abstractmethod
-    def _like(self, problem: P) -> S:
-        """A state with the names and shapes that states of this problem have, whatever its numbers."""
-
-    @abstractmethod
     def _way(self, problem: P, source: WeightSource) -> str:
         """How weights that are no constants are inferred, see :meth:`plan`."""
 
@@ -116,9 +113,6 @@ class GrammarLoop(Resumable, Generic[P, S]):
 
     def _done(self, problem: P, old: S, info: Info) -> None:
         """Called at the end of a step, with the state before it: for what is kept outside of states."""
-
-    def _carry(self, old: P, state: S, new: P) -> None:
-        """Let another problem begin where a state has come to, besides its weights."""
 
     # ------------------------------------------------------------------ public
 
@@ -138,20 +132,15 @@ class GrammarLoop(Resumable, Generic[P, S]):
         *args: Any,
         num_steps: int = 100,
         tolerance: float = 1e-6,
-        progress: bool = True,
-        callback: Callable[[Self], Any] | None = None,
         held_out: Tensor | Mapping[str, Tensor] | None = None,
         patience: int = 1,
         held_out_smoothing: float = 1e-4,
-        checkpoint: str | Path | None = None,
-        checkpoint_every: int = 10,
-        resume: bool = True,
         **kwargs: Any,
     ) -> Self:
         """Iterate until nothing more is gained; positional and other keyword arguments are the model's.
 
-        ``num_steps``, ``progress``, ``callback``, ``checkpoint``, ``checkpoint_every`` and ``resume`` are as in every
-        run, see :meth:`.Resumable._run`.
+        ``num_steps``, and among keyword arguments ``progress``, ``callback``, ``checkpoint``, ``checkpoint_every`` and
+        ``resume``, are as in every run, see :meth:`.Resumable._run`.
 
         A run with a schedule stops, and evaluates held-out sentences, only once the schedule is over.
 
@@ -164,22 +153,18 @@ class GrammarLoop(Resumable, Generic[P, S]):
             estimate for that purpose, so that an event unseen in training does not make a sentence impossible.
         :returns: this loop; see ``history``, ``held_out_history``, ``stopped`` and ``weights()``.
         """
-        stopping = Stopping(tolerance, patience)
+        stopping, options = Stopping(tolerance, patience), run_options(kwargs)
         self._read(args, kwargs)
         stopping.may_fall = self.may_fall
         over = self._e_step.num_steps
         try:
             self._run(
                 num_steps,
-                progress=progress,
-                callback=callback,
-                checkpoint=checkpoint,
-                checkpoint_every=checkpoint_every,
-                resume=resume,
                 step=partial(self._advance, held_out, held_out_smoothing),
                 ended=lambda: stopping.reason(
                     self.history[over:], [] if held_out is None else self.held_out_history[over:]
                 ),
+                **options,
             )
             if self._best is not None and stopping.since_best > 0:
                 self._set_state(self._best)
@@ -262,16 +247,14 @@ class GrammarLoop(Resumable, Generic[P, S]):
     def _advance(self, held_out: Tensor | Mapping[str, Tensor] | None = None, smoothing: float = 0.0) -> float:
         """An iteration, wholly or not at all."""
         problem, state = self._present()
-        traced = problem.traced
-        parameters = traced.parameter_values()
         try:
             new, info = self._update(problem, state)
             likelihood = math.nan
             if held_out is not None and len(self.history) >= self._e_step.num_steps:
-                likelihood = held_out_likelihood(traced, self._estimate(problem, new), held_out, smoothing)
+                likelihood = held_out_likelihood(problem.traced, self._estimate(problem, new), held_out, smoothing)
             new, (objective, likelihood) = self._agreed(new, info.objective, likelihood)
         except BaseException:  # above all KeyboardInterrupt: only what lies in Pyro's store may have changed
-            traced.set_parameters(parameters)
+            self._set_state(state)
             raise
         self._state = new
         self.history.append(objective)
@@ -300,17 +283,21 @@ class GrammarLoop(Resumable, Generic[P, S]):
         """The problem, and the present state of it."""
         problem = self._need_problem()
         if self._state is None:
-            parameters = problem.traced.parameter_values()
-            try:
-                start = together(self.reduce, lambda: {**self._start(problem.traced), **self._carried})
-                if self.reduce is not None:
-                    start, first = of_first(self.reduce, (start, parameters))
-                    problem.traced.set_parameters(first)
-                self._state, _ = self._agreed(self._init(problem, start))
-            except BaseException:
-                problem.traced.set_parameters(parameters)
-                raise
+            self._state = self._first(problem)
         return problem, self._state
+
+    def _first(self, problem: P) -> S:
+        """The state that the loop begins with."""
+        parameters = problem.traced.parameter_values()
+        try:
+            start = together(self.reduce, lambda: {**self._start(problem.traced), **self._carried})
+            if self.reduce is not None:
+                start, first = of_first(self.reduce, (start, parameters))
+                problem.traced.set_parameters(first)
+            return self._agreed(self._init(problem, start))[0]
+        except BaseException:
+            problem.traced.set_parameters(parameters)
+            raise
 
     def _set_state(self, state: S) -> None:
         """Go on from another state."""
@@ -335,7 +322,7 @@ class GrammarLoop(Resumable, Generic[P, S]):
             # Another objective: its history would say nothing about when to stop. What was learnt is where it starts.
             if self._state is not None:
                 self._carried = carried(problem.traced, self._estimate(old, self._state))
-                self._carry(old, self._state, problem)
+                problem.traced.begin_at(getattr(self._state, "parameters", {}))
             self._forget()
         self._problem, self._args = problem, (args, kwargs)
         if self._pending is not None:
@@ -387,28 +374,27 @@ class GrammarLoop(Resumable, Generic[P, S]):
         tensors, self._pending = dict(self._pending), None
         history, held_out = tensors.pop("history").tolist(), tensors.pop("held_out_history").tolist()
         best = {name.removeprefix("best."): tensors.pop(name) for name in list(tensors) if name.startswith("best.")}
-        like, owner = self._like(problem), type(self).__name__
-        device = problem.traced.sentences[0].words.device
-        states = []
-        for entries in (tensors, best):
-            state = unflatten(like, entries, owner, device) if entries else None
-            if state is not None:
-                self._accept(problem, state)
-            states.append(state)
-        if states[0] is None or len(history) != len(held_out):
-            raise ValueError(f"this is not the state of {owner}: its histories differ in length")
+        if not tensors or len(history) != len(held_out):
+            raise ValueError(f"this is not the state of {type(self).__name__}: its histories differ in length")
+        states = [unflatten(self._like(problem), part, type(self).__name__) for part in (tensors, best) if part]
+        for state in states:
+            self._accept(problem, state)
         self._set_state(states[0])
-        self._best, self.history, self.held_out_history = states[1], history, held_out
+        self._best = states[1] if best else None
+        self.history, self.held_out_history = history, held_out
+
+    def _like(self, problem: P) -> S:
+        """A state with the names and shapes that states of this problem have: the first one, if there is no other."""
+        if self._state is None:
+            with random_state_kept():
+                self._state = self._first(problem)
+        return self._state
 
     def _fingerprint(self) -> str:
         return self._hash(self._need_problem().traced)
 
     def _hash(self, traced: TracedModel) -> str:
-        return traced.fingerprint(f"{self._kind()}{self._e_step.identity}")
-
-    def _kind(self) -> str:
-        """The algorithm, as far as states of others are none of it."""
-        return type(self).__name__
+        return traced.fingerprint(f"{self._kind or type(self).__name__}{self._e_step.identity}")
 
 
 def same_arguments(a: Any, b: Any) -> bool:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
@@ -54,7 +54,7 @@ class CollapsedState:
     entropy: Tensor
     sweep: Tensor
     generator: Tensor
-    sentence_counts: dict[str, SentenceCounts] = ragged(of_sentences=True)
+    sentence_counts: dict[str, SentenceCounts] = ragged()
 
 
 class _Problem(CollapsedProblem):
@@ -76,11 +76,6 @@ class _Problem(CollapsedProblem):
                     f"sites, pyro.params and constants, for there is nothing else to integrate out, but it is "
                     f"{source.computed_from}; {ELSEWHERE}"
                 )
-
-    def terms_at(self, weights: Weights, parameters: Weights) -> Terms:
-        """:meth:`evaluate`, with concentrations where their sites are."""
-        terms, sources = self.evaluate(weights, parameters), self.traced.weight_sources
-        return replace(terms, alpha={name: a.to(sources[name].value.device) for name, a in terms.alpha.items()})
 
     def summed(self, sentence_counts: Mapping[str, SentenceCounts]) -> Weights:
         """E[f] by source, from those of the sentences."""
@@ -153,25 +148,19 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
     def latents(self) -> Weights:
         """The present values of the latent sites that are not integrated out."""
         problem, state = self._present()
-        problem.traced.set_parameters(state.parameters)
-        return problem.latents(state.weights)
+        return problem.latents(state.weights, state.parameters)
 
     def _way(self, problem: _Problem, source: WeightSource) -> str:
         if source.is_computed:
             return "gradient"
         return "closed form" if source.is_param else "integrated out"
 
-    def _carry(self, old: _Problem, state: CollapsedState, new: _Problem) -> None:
-        new.traced.begin_at(state.parameters)
-
     def _init(self, problem: _Problem, start: Weights) -> CollapsedState:
         """Q(t_i) under the initial weights."""
         sources, parameters = problem.traced.weight_sources, problem.traced.parameter_values()
         fixed = problem.fixed(start)
         computed = [name for name in start if sources[name].is_computed]
-        if missing := sources.keys() - start.keys():
-            log_weights = problem.terms_at(fixed, parameters).log_weights
-            start = {**start, **{name: log_weights[name].exp() for name in missing}}
+        start = {**self._point(problem, fixed, parameters)[1], **start}
         sentence_counts: dict[str, SentenceCounts] = {}
         entropy = torch.zeros((), dtype=torch.float64)
         for site in problem.traced.sentences:
@@ -195,7 +184,7 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
     def _update(self, problem: _Problem, state: CollapsedState) -> tuple[CollapsedState, Info]:
         traced = problem.traced
         generator = at_state(state.generator) if self.order == "shuffled" else None
-        terms, weights = self._point(problem, state)
+        terms, weights = self._point(problem, state.weights, state.parameters)
         joint = log_collapsed_joint(traced, state.counts, terms.alpha, weights)
         objective = float(state.entropy) + float(joint) + float(terms.density + terms.log_jacobian)
         again = int(state.sweep) % _SWEEPS_PER_SUM == 0
@@ -237,27 +226,15 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
             problem.updates[name].recycle(counts)
 
     def _estimate(self, problem: _Problem, state: CollapsedState) -> Weights:
-        terms, weights = self._point(problem, state)
+        terms, weights = self._point(problem, state.weights, state.parameters)
         return posterior_mean(problem.traced, state.counts, terms.alpha, weights)
 
-    def _point(self, problem: _Problem, state: CollapsedState) -> tuple[Terms, Weights]:
-        """The model at a state, and the weights that are not integrated out."""
-        terms = problem.terms_at(state.weights, state.parameters)
-        return terms, {**state.weights, **{name: w.exp() for name, w in terms.log_weights.items()}}
+    def _point(self, problem: _Problem, fixed: Weights, parameters: Weights) -> tuple[Terms, Weights]:
+        """The model at a point, and the weights that are not integrated out."""
+        terms = problem.terms_at(fixed, parameters)
+        return terms, {**fixed, **{name: w.exp() for name, w in terms.log_weights.items()}}
 
     # ------------------------------------------------------------------ states that are loaded
-
-    def _like(self, problem: _Problem) -> CollapsedState:
-        sources = problem.traced.weight_sources
-        return CollapsedState(
-            weights=problem.fixed({name: s.value for name, s in sources.items()}),
-            counts={n: s.value.new_empty(s.block.shape, dtype=torch.float64) for n, s in sources.items()},
-            parameters=problem.traced.unconstrained,
-            entropy=torch.empty((), dtype=torch.float64),
-            sweep=torch.tensor(0),
-            generator=torch.Generator().get_state(),
-            sentence_counts={},
-        )
 
     def _accept(self, problem: _Problem, state: CollapsedState) -> None:
         fits = set(state.sentence_counts) == set(problem.updates)

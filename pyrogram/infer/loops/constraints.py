@@ -76,7 +76,7 @@ class Constraint:
     def slack(self, blocks: Mapping[str, Block]) -> Weights:
         """The slack g, ``(*block.shape)`` by block, float64, whose expected sum must not be negative."""
         f, of = self.tables(blocks)
-        return _sum([(float(self.sign), f), (-self.sign * self.share, of)])
+        return dict((self.sign * (Bias(f) + -self.share * Bias(of))).events)
 
     @property
     def identity(self) -> str:
@@ -147,7 +147,7 @@ def _best_share(
     for site in sites:
         grammar, events = site.model_grammar, site.by_event(log_weights)
         f, of = constraint.tables(grammar.blocks)
-        slack = _sum([(_BEYOND_ALL * sign, f), (-_BEYOND_ALL * sign * share, of)])
+        slack = (_BEYOND_ALL * sign * (Bias(f) + -share * Bias(of))).events
         logs = {name: torch.where(w > -torch.inf, 0.0, w) for name, w in events.items()}
         logs = {name: w + slack[name].to(w) if name in slack else w for name, w in logs.items()}
         best = grammar.derivation(None, site.sentences, log_weights=logs).argmax()
@@ -165,7 +165,7 @@ def expectation(counts: Mapping[str, Tensor], table: Mapping[str, Tensor]) -> Te
 
 def combined(multipliers: Tensor, slack: Sequence[Weights]) -> Weights:
     """Σ_k λ_k g_k by block."""
-    return _sum([(float(times), tables) for times, tables in zip(multipliers, slack, strict=True)])
+    return dict(sum((float(times) * Bias(g) for times, g in zip(multipliers, slack, strict=True)), Bias()).events)
 
 
 def _events(features: Bias | Mapping[str, Tensor]) -> Mapping[str, Tensor]:
@@ -185,11 +185,3 @@ def _expanded(tables: Mapping[str, Tensor], blocks: Mapping[str, Block]) -> Weig
                 f"{tuple(table.shape)}"
             ) from None
     return expanded
-
-
-def _sum(terms: Sequence[tuple[float, Mapping[str, Tensor]]]) -> Weights:
-    total: Weights = {}
-    for times, tables in terms:
-        for name, table in tables.items():
-            total[name] = total[name] + times * table if name in total else times * table
-    return total

@@ -17,10 +17,10 @@ from pyrogram.grammar import Weights
 from pyrogram.infer.model.expected_counts import (
     SiteCounts,
     expected_counts,
+    share_of,
     site_counts,
     summed_counts,
 )
-from pyrogram.infer.model.shares import share_of
 from pyrogram.infer.model.structure import ModelError, SentenceSite, TracedModel
 from pyrogram.infer.running.reduce import Reduce
 from pyrogram.printable import plural

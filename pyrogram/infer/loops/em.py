@@ -5,42 +5,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Weights
 from pyrogram.infer.model.indicators import summed_out
-from pyrogram.infer.model.points import PointProblem, Prior, log_dirichlet_density
 from pyrogram.infer.model.reading import read
-from pyrogram.infer.model.structure import ModelError, TracedModel, WeightSource
+from pyrogram.infer.model.structure import ModelError, TracedModel
 from pyrogram.infer.running.reduce import Reduce
-from pyrogram.infer.running.state import Info
 
-from .base import GrammarLoop
 from .constraints import Constraint
 from .e_step import ScheduledEStep
+from .held import CoordinateAscent, HeldProblem
 from .schedules import Schedule
 
 
-@dataclass(frozen=True)
-class EMState:
-    """Normalised weights by source, and where the rest of the model stands.
-
-    :param weights: of sources that have a closed form, and constants.
-    :param parameters: unconstrained parameters and latent values that other weights are computed from.
-    :param dual: where constraints stand.
-    """
-
-    weights: Weights
-    parameters: Weights = field(default_factory=dict)
-    dual: Weights = field(default_factory=dict)
-
-
-class EM(GrammarLoop[PointProblem, EMState]):
+class EM(CoordinateAscent):
     """EM for a grammar with weights of any kind: maximum likelihood of ``pyro.param`` sites, MAP of latent sites.
 
     The objective is log p(sentences | weights) plus the log density of latent sites, and of other observed ones. No
@@ -101,78 +82,22 @@ class EM(GrammarLoop[PointProblem, EMState]):
         if m_steps < 1:
             raise ValueError(f"m_steps must be at least 1, not {m_steps}")
         self.m_steps, self.unconstrained = m_steps, unconstrained
+        if unconstrained:
+            self._kind = "EM, unconstrained"
 
     def latents(self) -> Weights:
         """The present values of the latent sites."""
         problem, state = self._present()
         sources = problem.traced.weight_sources
         values = {n: sources[n].at_site(w) for n, w in state.weights.items() if sources[n].concentration is not None}
-        problem.traced.set_parameters(state.parameters)
-        values |= problem.latents(state.weights)
+        values |= problem.latents(state.weights, state.parameters)
         return {name: value.clone() for name, value in values.items()}
 
-    def _prepare(self, model: Callable[[], Any]) -> PointProblem:
+    def _prepare(self, model: Callable[[], Any]) -> HeldProblem:
         model = summed_out(model, "EM")
         traced = read(model, "EM", unconstrained=self.unconstrained)
         self._check(traced)
-        points = PointProblem(traced, model, self.unconstrained)
-        points.traced = replace(traced, reference=points.reference("EM"))
-        return points
-
-    def _carry(self, old: PointProblem, state: EMState, new: PointProblem) -> None:
-        """Latent values of other weights begin where they were, if the new model has them."""
-        new.traced.begin_at(state.parameters)
-
-    def _init(self, problem: PointProblem, start: Weights) -> EMState:
-        sources = problem.traced.weight_sources
-        weights = {name: w for name, w in start.items() if not sources[name].is_computed}
-        parameters = problem.traced.parameter_values()
-        if len(start) > len(weights):
-            missing = sources.keys() - start.keys()
-            computed = problem.evaluate(weights, parameters).log_weights if missing else {}
-            log_weights = {**computed, **{name: safe_log(w) for name, w in start.items()}}
-            counts = self._count(problem.traced, log_weights, self._e_step.start()).counts
-            prior = _densities(problem, weights)
-            parameters = problem.climb(weights, parameters, counts, self.m_steps, prior)
-        return EMState(weights, parameters, self._e_step.start())
-
-    def _update(self, problem: PointProblem, state: EMState) -> tuple[EMState, Info]:
-        terms = problem.evaluate(state.weights, state.parameters)
-        log_weights = {name: safe_log(w) for name, w in state.weights.items()} | terms.log_weights
-        counted = self._count(problem.traced, log_weights, state.dual)
-        objective, counts = counted.objective, counted.counts
-        objective += float(terms.density + terms.log_jacobian)
-        present, weights = _densities(problem, state.weights), Weights()
-        for name, old in state.weights.items():
-            source = problem.traced.weight_sources[name]
-            if source.is_constant:
-                weights[name] = old
-                continue
-            pseudo = counts[name]
-            if name in terms.alpha:
-                alpha = terms.alpha[name]
-                objective += float(present(name, alpha))
-                pseudo = pseudo + (source.scale * (alpha - 1) + self.unconstrained).to(pseudo)
-            totals = source.block.totals(pseudo)
-            weights[name] = torch.where(totals > 0, source.block.normalize(pseudo), old)
-        prior = _densities(problem, weights)
-        parameters = problem.climb(weights, state.parameters, counts, self.m_steps, prior)
-        return EMState(weights, parameters, counted.dual), Info(objective)
-
-    def _estimate(self, problem: PointProblem, state: EMState) -> Weights:
-        computed = problem.evaluate(state.weights, state.parameters).log_weights
-        return {**state.weights, **{name: w.exp() for name, w in computed.items()}}
-
-    def _like(self, problem: PointProblem) -> EMState:
-        sources = problem.traced.weight_sources
-        weights = {name: source.value for name, source in sources.items() if not source.is_computed}
-        return EMState(weights, problem.traced.unconstrained, self._e_step.start())
-
-    def _kind(self) -> str:
-        return "EM, unconstrained" if self.unconstrained else "EM"
-
-    def _way(self, problem: PointProblem, source: WeightSource) -> str:
-        return "gradient" if source.is_computed else "closed form"
+        return HeldProblem(traced, model, "EM", self.m_steps, self.unconstrained)
 
     def _check(self, traced: TracedModel) -> None:
         """Refuse densities without a greatest value."""
@@ -194,14 +119,3 @@ class EM(GrammarLoop[PointProblem, EMState]):
                     f"EM needs concentrations of at least 1, but that of site {name!r} goes down to "
                     f"{float(alpha.min()):g}; {cure}"
                 )
-
-
-def _densities(problem: PointProblem, weights: Weights) -> Prior:
-    """Of Dirichlets that are held at a point: their log density there, as often as the model has it."""
-
-    def prior(name: str, alpha: Tensor) -> Tensor:
-        source = problem.traced.weight_sources[name]
-        w = weights[name].to(alpha)
-        return log_dirichlet_density(source.block, alpha, w, source.scale, problem.unconstrained)
-
-    return prior

@@ -18,24 +18,22 @@ import pyro
 import pyro.distributions as dist
 import torch
 from pyro import poutine
-from pyro.distributions import TorchDistribution
 from pyro.infer import Trace_ELBO
 from pyro.infer.autoguide import AutoGuide
-from pyro.poutine.messenger import Messenger
 from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 
 from pyrogram.distributions import Sentence
-from pyrogram.grammar import Block, Weights
-from pyrogram.infer.model.points import expected_log_dirichlet, line
+from pyrogram.grammar import Weights
+from pyrogram.infer.model.points import PointMessenger, Terms, expected_log_dirichlet, line
 from pyrogram.infer.model.reading import computed_blocks
 from pyrogram.infer.model.selection import leaves_of
 from pyrogram.infer.model.sites import base_distribution, concentration_of, is_learnt, leaf_of
 from pyrogram.infer.model.structure import Hyperparameter, ModelError, TracedModel
-from pyrogram.infer.model.tangent import Tangent
+from pyrogram.infer.model.tangent import in_place_of
 from pyrogram.random_state import random_state_kept
 
-from .dirichlet_vb import Averages, DirichletProblem, Multinomials, VariationalState
+from .held import DirichletProblem, DirichletQ, Held, VariationalState
 
 Model = Callable[[], Any]
 
@@ -71,12 +69,12 @@ class GuidedProblem(DirichletProblem):
     is_random = True
 
     def __init__(self, traced: TracedModel, model: Model, options: GuideOptions, guide: Model | None) -> None:
-        super().__init__(traced, model, options.steps)
+        super().__init__(traced, model, "VariationalEM", options.steps)
         latents = {name for name, p in traced.hyperparameters.items() if p.is_latent}
         parameters = {name: p for name, p in traced.hyperparameters.items() if not p.is_latent}
         self.traced = replace(self.traced, hyperparameters=parameters)
         self.options = options
-        self._guide = _local(options.guide, self._replaced(self.even())) if guide is None else guide
+        self._guide = _local(options.guide, _Surrogate(traced, self.even())(model)) if guide is None else guide
         sites, learnt = guide_sites(self.draw)
         for name in sorted(latents - set(sites)):
             raise ModelError(f"VariationalEM needs a guide that draws latent site {name!r}; add the site to it")
@@ -95,18 +93,25 @@ class GuidedProblem(DirichletProblem):
     def draw(self) -> Any:
         return self._guide()
 
-    def average(self, at: Multinomials, parameters: Weights, iteration: int) -> Averages:
-        """Expectations under the guide, by draws that are the same for the same iteration.
+    def average(self, held: Held, state: VariationalState) -> Terms:
+        return self._averages(held, state)[0]
 
-        The bound has E_q[log p] of Dirichlets, too, whose concentrations depend on the draw.
+    def estimate(self, state: VariationalState) -> Weights:
+        held = self.held(state)
+        return {name: multinomials.weights for name, multinomials in held.items()} | self._averages(held, state)[1]
+
+    def _averages(self, held: Held, state: VariationalState) -> tuple[Terms, Weights]:
+        """E_q of what the model is, and of the weights that are computed: draws are the same for the same iteration.
+
+        The density is E_q[log p(z, other observed sites) - log q(z)]. It has E_q[log p] of Dirichlets, too, whose
+        concentrations depend on the draw.
         """
-        self.traced.set_parameters(parameters)
+        self.traced.set_parameters(state.parameters)
         totals: dict[str, Weights] = {"logs": {}, "weights": {}, "alpha": {}}
-        bound, draws = 0.0, self.options.draws
-        with torch.no_grad(), random_state_kept(self._seeds(iteration)[0]):
+        bound, draws, seen = 0.0, self.options.draws, _Surrogate(self.traced, held)
+        with torch.no_grad(), random_state_kept(_seeds(state)[0]):
             for _ in range(draws):
                 drawn = poutine.trace(self.draw).get_trace()
-                seen = _Surrogate(self.traced, at)
                 with seen:
                     trace = poutine.trace(poutine.replay(self.model, drawn)).get_trace()
                 bound += float(trace.log_prob_sum() - drawn.log_prob_sum())
@@ -115,7 +120,8 @@ class GuidedProblem(DirichletProblem):
                     for name, value in values.items():
                         total[name] = total[name] + value if name in total else value.clone()
         logs, weights, alpha = ({n: total / draws for n, total in sums.items()} for sums in totals.values())
-        return Averages(logs, weights, alpha, bound / draws)
+        density = torch.tensor(bound / draws, dtype=torch.float64)
+        return Terms(logs, alpha, density, torch.zeros_like(density)), weights
 
     def climbed(self, state: VariationalState, counts: Weights) -> VariationalState:
         """Move the parameters of model and guide up the bound in which sentences are tangents."""
@@ -123,27 +129,24 @@ class GuidedProblem(DirichletProblem):
         if not leaves:
             return state
         self.traced.set_parameters(state.parameters)
-        surrogate, elbo = self._replaced(self.at(state), counts), Trace_ELBO()
+        surrogate, elbo = _Surrogate(self.traced, self.held(state), counts)(self.model), Trace_ELBO()
 
-        def loss() -> Tensor:
-            value: Tensor = elbo.differentiable_loss(surrogate, self.draw)
-            return value
-
-        with random_state_kept(self._seeds(int(state.iteration))[1]):
+        with random_state_kept(_seeds(state)[1]):
             optimiser = self._optimiser(list(leaves.values()))
             _restore(optimiser, list(leaves), state.optimiser)
             for _ in range(self.options.steps):
                 optimiser.zero_grad()
-                loss().backward()
+                elbo.differentiable_loss(surrogate, self.draw).backward()
                 _check_gradients(leaves)
                 optimiser.step()
             optimiser.zero_grad()
         return replace(state, parameters=self.traced.parameter_values(), optimiser=_saved(optimiser, list(leaves)))
 
-    def _of_dirichlets(self, alpha: Weights, posterior: Weights, at: Multinomials) -> float:
+    def _bound(self, held: Held, name: str, alpha: Tensor) -> float:
         """-E_q[log q]: the rest is part of the averages."""
-        blocks = self.dirichlets.blocks.items()
-        return -sum(float(expected_log_dirichlet(block, posterior[n], at.expected_logs[n])) for n, block in blocks)
+        q = held[name]
+        assert isinstance(q, DirichletQ)
+        return -float(expected_log_dirichlet(q.source.block, q.concentration, q.log_weights))
 
     def _optimiser(self, leaves: list[Tensor]) -> torch.optim.Optimizer:
         optimiser: Any = self.options.optimiser(leaves)
@@ -154,81 +157,48 @@ class GuidedProblem(DirichletProblem):
             )
         return optimiser
 
-    def _replaced(self, at: Multinomials, counts: Weights | None = None) -> Model:
-        """The model without charts."""
 
-        def surrogate() -> Any:
-            with _Surrogate(self.traced, at, counts):
-                return self.model()
-
-        return surrogate
-
-    def _seeds(self, iteration: int) -> tuple[int, int]:
-        """Of an E-step, and of the steps of the guide."""
-        generator = torch.Generator().manual_seed(iteration)
-        first, second = torch.randint(2**62, (2,), generator=generator).tolist()
-        return first, second
-
-
-class _Surrogate(Messenger):
+class _Surrogate(PointMessenger):
     """Sentences as tangents; Dirichlet sites as observed, with E_q[log p] for a density.
 
     :param counts: expected counts by source; by default sentences count for nothing.
     """
 
-    def __init__(self, traced: TracedModel, at: Multinomials, counts: Weights | None = None) -> None:
-        super().__init__()
-        self.traced, self.at, self.counts = traced, at, counts
+    def __init__(self, traced: TracedModel, held: Held, counts: Weights | None = None) -> None:
+        sources = traced.weight_sources
+        super().__init__({n: sources[n].at_site(multinomials.weights) for n, multinomials in held.items()}, {}, False)
+        self.traced, self.held, self.counts = traced, held, counts
         self.log_weights: Weights = {}  #: of sources that are computed, in the last run
         self.alpha: Weights = {}  #: by Dirichlet site
 
-    def _pyro_post_param(self, msg: Any) -> None:
-        if msg["name"] in self.at.values:
-            msg["value"] = self.at.values[msg["name"]]
-
     def _pyro_sample(self, msg: Any) -> None:
+        super()._pyro_sample(msg)
         function, name = base_distribution(msg["fn"]), msg["name"]
         source = self.traced.weight_sources.get(name)
         if source is not None and source.concentration is not None:
-            self.alpha[name] = concentration_of(function).to("cpu", torch.float64).expand(source.block.shape)
-            msg["value"], msg["is_observed"], msg["done"] = source.at_site(self.at.values[name]), True, True
-            msg["fn"] = _ExpectedDirichlet(msg["fn"], source.block, self.at.expected_logs[name])
+            held, block, dim = self.held[name], source.block, len(msg["fn"].batch_shape)
+            alpha, logs = (x.to("cpu", torch.float64) for x in (concentration_of(function), held.log_weights))
+            each = torch.lgamma(block.sums(alpha)) - block.sums(torch.lgamma(alpha) - (alpha - 1) * logs)
+            density = each.flatten(dim).sum(-1) if each.dim() > dim else each
+            self.alpha[name] = alpha.expand(block.shape)
+            msg["is_observed"] = True
+            msg["fn"] = dist.Delta(msg["value"], density, msg["fn"].event_dim, validate_args=False)
         elif isinstance(function, dist.Delta) and not msg["is_observed"]:
             msg["value"], msg["is_observed"], msg["done"] = msg["fn"](), True, True  # no guide need draw it
         elif msg["is_observed"] and isinstance(function, Sentence):
             log_weights = computed_blocks(name, function, self.traced)
             self.log_weights |= log_weights
             total = torch.zeros(()) if self.counts is None else line(log_weights, self.counts)
-            tangent = Tangent(total, torch.zeros(()), function, function.batch_shape)
-            msg["fn"] = tangent.to_event(len(function.batch_shape) - len(msg["fn"].batch_shape))
+            msg["fn"] = in_place_of(msg["fn"], msg["value"], total, torch.zeros(()))
             msg["scale"], msg["mask"] = 1.0, None  # counts are scaled, and those of masked sentences left out
 
 
-class _ExpectedDirichlet(TorchDistribution):
-    """E_q[log p] of a Dirichlet or Beta site as its log density, whatever its value.
-
-    :param prior: the site's distribution.
-    :param expected_logs: E_q[log w] by event.
-    """
-
-    arg_constraints: dict[str, Any] = {}
-
-    def __init__(self, prior: Any, block: Block, expected_logs: Tensor) -> None:
-        self.prior, self.block, self.expected_logs = prior, block, expected_logs
-        super().__init__(prior.batch_shape, prior.event_shape, validate_args=False)
-
-    @property
-    def support(self) -> Any:
-        return self.prior.support
-
-    def log_prob(self, value: Tensor) -> Tensor:
-        alpha = concentration_of(base_distribution(self.prior)).to("cpu", torch.float64)
-        logs = self.expected_logs.to("cpu", torch.float64)
-        terms = torch.lgamma(self.block.sums(alpha)) - self.block.sums(torch.lgamma(alpha) - (alpha - 1) * logs)
-        return terms.flatten(len(self.batch_shape)).sum(-1) if terms.dim() > len(self.batch_shape) else terms
-
-
 # ---------------------------------------------------------------------- guides and optimisers
+
+
+def _seeds(state: VariationalState) -> list[int]:
+    """Of an E-step, and of the steps of the guide."""
+    return torch.randint(2**62, (2,), generator=torch.Generator().manual_seed(int(state.iteration))).tolist()
 
 
 def _local(factory: Callable[[Model], Any], model: Model) -> Model:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -18,17 +17,14 @@ from pyro.infer.autoguide import AutoNormal
 from torch import Tensor
 from typing_extensions import Unpack
 
-from pyrogram.grammar import Weights
 from pyrogram.infer.model.indicators import summed_out
 from pyrogram.infer.model.reading import read
-from pyrogram.infer.model.structure import ModelError, WeightSource
-from pyrogram.infer.running.state import Info
+from pyrogram.infer.model.structure import ModelError
 from pyrogram.random_state import random_state_kept
 
-from .base import GrammarLoop
-from .dirichlet_vb import DirichletProblem
 from .e_step import EStepOptions, ScheduledEStep
 from .guided_vb import GuidedProblem, GuideOptions, guide_sites
+from .held import CoordinateAscent, DirichletProblem, HeldProblem
 from .importance import ImportanceWeightedBound
 from .logistic_normal_vb import EStep, LogisticNormalOptions, LogisticNormalProblem
 
@@ -41,7 +37,10 @@ ADAM = partial(torch.optim.Adam, lr=0.05)
 E_STEP = EStep()
 
 
-class VariationalEM(GrammarLoop[LogisticNormalProblem | DirichletProblem, Any]):
+_STEPS = 10  # of L-BFGS, where nothing but concentrations is learnt
+
+
+class VariationalEM(CoordinateAscent):
     """Variational Bayes for any prior; maximum likelihood for whatever is a ``pyro.param``.
 
     The objective is the evidence lower bound. Of Dirichlets and logistic normals it is exact in each iteration, and
@@ -165,7 +164,7 @@ class VariationalEM(GrammarLoop[LogisticNormalProblem | DirichletProblem, Any]):
         problem, state = self._present()
         if isinstance(problem, LogisticNormalProblem) and problem.is_by_sentence:
             weights, _ = problem.importance_weights(state, num_samples, seed, of_q=True)
-            absent = sum(q.absent_negative_kl() for q in problem.normals.q.posteriors.values())
+            absent = sum(q.absent_negative_kl() for q in problem.q.posteriors.values())
             each = weights.sum(1) + absent + problem.density
         else:
             each = self._log_weights(num_samples, seed)
@@ -207,7 +206,7 @@ class VariationalEM(GrammarLoop[LogisticNormalProblem | DirichletProblem, Any]):
                 log_weights.append(float(trace.log_prob_sum() - drawn.log_prob_sum()))
         return torch.tensor(log_weights, dtype=torch.float64)
 
-    def _guided_state(self) -> tuple[LogisticNormalProblem | DirichletProblem, Any]:
+    def _guided_state(self) -> tuple[HeldProblem, Any]:
         """The problem and the state, whose parameters are put into Pyro's store: the model's code asks it for them."""
         problem, state = self._present()
         if isinstance(problem, LogisticNormalProblem) and problem.is_by_sentence:
@@ -216,9 +215,12 @@ class VariationalEM(GrammarLoop[LogisticNormalProblem | DirichletProblem, Any]):
         self._write_parameters()
         return problem, state
 
-    # ------------------------------------------------------------------ an algorithm
+    def _read(self, args: Any, kwargs: Any) -> HeldProblem:
+        problem = super()._read(args, kwargs)
+        self.may_fall = problem.is_random
+        return problem
 
-    def _prepare(self, model: Callable[[], Any]) -> LogisticNormalProblem | DirichletProblem:
+    def _prepare(self, model: Callable[[], Any]) -> HeldProblem:
         assert isinstance(model, partial)
         loop, guided, guide, opened = "VariationalEM", self.guided, None, set[str]()
         if not guided.is_factory:
@@ -230,35 +232,5 @@ class VariationalEM(GrammarLoop[LogisticNormalProblem | DirichletProblem, Any]):
             return LogisticNormalProblem(traced, marginal, self.logistic_normals)
         if opened or any(p.is_latent for p in traced.hyperparameters.values()):
             return GuidedProblem(traced, marginal, guided, guide)
-        return DirichletProblem(traced, marginal, guided.steps)
-
-    def _read(self, args: Any, kwargs: Any) -> LogisticNormalProblem | DirichletProblem:
-        problem = super()._read(args, kwargs)
-        self.may_fall = problem.is_random
-        return problem
-
-    def _carry(self, old: Any, state: Any, new: LogisticNormalProblem | DirichletProblem) -> None:
-        """The guide and what weights are computed from begin where they were, if the new model has them."""
-        if isinstance(new, DirichletProblem):
-            new.traced.begin_at(state.parameters)
-
-    def _way(self, problem: LogisticNormalProblem | DirichletProblem, source: WeightSource) -> str:
-        if source.logistic_normal is not None:
-            return "Newton's method"
-        if not source.is_computed:
-            return "closed form"
-        return "guide" if problem.is_random else "gradient"
-
-    def _init(self, problem: LogisticNormalProblem | DirichletProblem, start: Weights) -> Any:
-        return problem.start(start, self._e_step.start(), self._count)
-
-    def _update(self, problem: LogisticNormalProblem | DirichletProblem, state: Any) -> tuple[Any, Info]:
-        return problem.update(state, self._count)
-
-    def _estimate(self, problem: LogisticNormalProblem | DirichletProblem, state: Any) -> Weights:
-        return problem.estimate(state)
-
-    # ------------------------------------------------------------------ states
-
-    def _like(self, problem: LogisticNormalProblem | DirichletProblem) -> Any:
-        return replace(problem.like(), dual=self._e_step.start())
+        computed = any(source.is_computed for source in traced.weight_sources.values())
+        return DirichletProblem(traced, marginal, "VariationalEM", guided.steps if computed else _STEPS)

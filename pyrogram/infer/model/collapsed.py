@@ -18,7 +18,7 @@ from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
 from pyrogram.grammar import Block, Weights
 
 from .indicators import summed_out
-from .points import PointProblem, Prior, log_gamma
+from .points import PointProblem, Prior, Terms, log_gamma
 from .reading import read
 from .structure import ModelError, SentenceSite, TracedModel, WeightSource
 
@@ -139,6 +139,11 @@ class CollapsedProblem(PointProblem):
                 if source.per_sentence:
                     yield site.name, block, source
 
+    def terms_at(self, weights: Weights, parameters: Weights) -> Terms:
+        """:meth:`evaluate`, with concentrations where their sites are."""
+        terms, sources = self.evaluate(weights, parameters), self.traced.weight_sources
+        return replace(terms, alpha={name: a.to(sources[name].value.device) for name, a in terms.alpha.items()})
+
     def multinomials(self, counts: Weights) -> Prior:
         """Of Dirichlets that are integrated out: log P(f | α)."""
         sources = self.traced.weight_sources
@@ -157,8 +162,3 @@ class CollapsedProblem(PointProblem):
         """A permutation of the sentences of a site: shuffled, or without a generator a fixed one."""
         order = self.orders[site.name]
         return order.fixed if generator is None else order.shuffled(generator)
-
-    def fixed(self, weights: Mapping[str, Tensor]) -> Weights:
-        """Of weights by source, those without a prior, which are not integrated out, nor computed."""
-        sources = self.traced.weight_sources.items()
-        return {name: weights[name] for name, s in sources if s.is_point and not s.is_computed}

@@ -1,10 +1,11 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Expected counts of events, the E-step of every loop."""
+"""Expected counts of events, the E-step of every loop; and which sentences are whose, among several processes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -80,3 +81,21 @@ def summed_counts(reduce: Reduce | None, work: Callable[[], tuple[float, Weights
 
     sums = summed(reduce, named)
     return float(sums.pop("")), {name[1:]: c for name, c in sums.items()}
+
+
+def own_rows(words: Tensor, rank: int, size: int) -> Tensor:
+    """The sentences of a process, as increasing indices: every ``size``-th by length, so that all have as much to do.
+
+    :param words: shape ``(N, n)``.
+    """
+    order = (words >= 0).sum(-1).argsort(stable=True)
+    return order[rank::size].sort().values
+
+
+def share_of(traced: TracedModel, rank: int, size: int) -> TracedModel:
+    """A model of the sentences of a process alone; weights and priors are those of all."""
+    sites = []
+    for site in traced.sentences:
+        rows = own_rows(site.words, rank, size)
+        sites.append(replace(site, sentences=site.sentences[rows], rows=rows))
+    return replace(traced, sentences=sites)

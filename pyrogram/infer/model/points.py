@@ -66,7 +66,7 @@ class PointProblem(Problem):
         :param weights: of the sources that are not computed.
         """
         kept = self._evaluated
-        if kept is None or not (self._is_constant or (kept[0] is weights and kept[1] is parameters)):
+        if kept is None or not (self._is_constant or (_alike(kept[0], weights) and kept[1] is parameters)):
             self.traced.set_parameters(parameters)
             with torch.no_grad():
                 terms = self.terms(weights)
@@ -161,12 +161,18 @@ class PointProblem(Problem):
         joint = terms.density + terms.log_jacobian + line(terms.log_weights, counts)
         return joint + sum(priors, torch.zeros(()))
 
-    def latents(self, weights: Weights, point: Mapping[str, Tensor] | None = None) -> Weights:
-        """The values of latent sites that are no sources, at a point or the present one."""
+    def latents(self, weights: Weights, parameters: Weights) -> Weights:
+        """The values of latent sites that are no sources, at a point, at which the model is left."""
+        self.traced.set_parameters(parameters)
         with torch.no_grad():
-            nodes: dict[str, Any] = dict(self._run(weights, point)[0].nodes)
+            nodes: dict[str, Any] = dict(self._run(weights, None)[0].nodes)
         latent = [name for name, p in self.traced.hyperparameters.items() if p.is_latent]
         return {name: nodes[name]["value"].detach().clone() for name in latent}
+
+    def fixed(self, weights: Mapping[str, Tensor]) -> Weights:
+        """Of weights by source, those that have no prior and are not computed."""
+        sources = self.traced.weight_sources.items()
+        return {name: weights[name] for name, s in sources if s.is_point and not s.is_computed}
 
     def _run(self, weights: Weights, point: Mapping[str, Tensor] | None) -> tuple[Any, Tensor]:
         """A trace of the model at a point, and the log Jacobian there; random numbers are left alone."""
@@ -239,6 +245,11 @@ def log_dirichlet_density(
     exponents = scale * (alpha - 1) + unconstrained
     kernel = torch.where(exponents == 0, 0.0, exponents * safe_log(weights)).sum()
     return kernel + scale * (torch.lgamma(block.sums(alpha)).sum() - log_gamma(alpha).sum())
+
+
+def _alike(one: Weights, other: Weights) -> bool:
+    """Whether two mappings have the very same tensors."""
+    return one.keys() == other.keys() and all(w is other[name] for name, w in one.items())
 
 
 def _same(one: Sequence[float], other: Sequence[float]) -> bool:

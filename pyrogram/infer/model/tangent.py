@@ -16,14 +16,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import pyro.distributions as dist
 import torch
-from pyro.distributions import TorchDistribution
 from pyro.poutine.messenger import Messenger
 from torch import Tensor
 
 from pyrogram.charts.checks import broadcast_shapes
 from pyrogram.distributions import Sentence
-from pyrogram.distributions.constraints import PaddedWords
 
 from .sites import base_distribution
 
@@ -56,11 +55,7 @@ def tangent(model: Callable[..., Any], counts: Counts) -> Callable[..., Any]:
     :raises ValueError: when it runs, if counts of a site or a block are missing or have another shape, or if sentences
         are masked.
     """
-
-    def tangent_model(*args: Any, **kwargs: Any) -> Any:
-        with TangentMessenger(counts):
-            return model(*args, **kwargs)
-
+    tangent_model: Callable[..., Any] = TangentMessenger(counts)(model)
     return tangent_model
 
 
@@ -106,37 +101,25 @@ class TangentMessenger(Messenger):
             if msg["name"] not in self.counts:
                 raise ValueError(f"counts lack site {msg['name']!r}; they are of {sorted(self.counts)}")
             shared, per_sentence = linear(function, self.counts[msg["name"]], msg["name"])
-            line = Tangent(shared, per_sentence, function, function.batch_shape)
-            msg["fn"] = line.to_event(len(function.batch_shape) - len(msg["fn"].batch_shape))
+            msg["fn"] = in_place_of(msg["fn"], msg["value"], shared, per_sentence)
 
     def _pyro_post_sample(self, msg: Any) -> None:
-        if isinstance(base_distribution(msg["fn"]), Tangent) and msg["mask"] is not None:
+        if msg["name"] in self.counts and msg["is_observed"] and msg["mask"] is not None:
             raise ValueError(
                 f"tangent cannot handle the mask on site {msg['name']!r}; leave out those sentences, and their counts"
             )
 
 
-class Tangent(TorchDistribution):
-    """Numbers of nats: one in equal shares for all sentences, and one for each.
+def in_place_of(sentences: Any, value: Tensor, shared: Tensor, per_sentence: Tensor) -> Any:
+    """Nats as the log probability of sentences.
 
-    :param shared: shape ().
-    :param per_sentence: shape (), or one that broadcasts to ``batch_shape``.
+    :param sentences: the site's distribution.
+    :param value: the words.
+    :param shared: nats of all sentences together, of which each has an equal share, shape ().
+    :param per_sentence: nats of each, shape () or one that broadcasts to the batch.
     """
-
-    arg_constraints: dict[str, Any] = {}
-
-    def __init__(self, shared: Tensor, per_sentence: Tensor, sentence: Sentence, batch_shape: torch.Size) -> None:
-        self.shared, self.per_sentence, self.sentence = shared, per_sentence, sentence
-        super().__init__(batch_shape, sentence.event_shape, validate_args=False)
-
-    @property
-    def support(self) -> PaddedWords:
-        return self.sentence.support
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Tangent:
-        return Tangent(self.shared, self.per_sentence, self.sentence, torch.Size(batch_shape))
-
-    def log_prob(self, value: Tensor) -> Tensor:
-        shape = broadcast_shapes(self.batch_shape, value.shape[:-1])
-        each: Tensor = self.shared / max(shape.numel(), 1) + self.per_sentence
-        return each.expand(shape)
+    function = base_distribution(sentences)
+    shape = broadcast_shapes(function.batch_shape, value.shape[:-1])
+    each = (shared / max(shape.numel(), 1) + per_sentence).expand(shape)
+    line = dist.Delta(value.expand(*shape, -1), each, event_dim=1, validate_args=False)
+    return line.to_event(len(function.batch_shape) - len(sentences.batch_shape))

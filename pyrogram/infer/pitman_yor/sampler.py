@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -26,7 +25,7 @@ from pyrogram.grammar import Weights
 from pyrogram.infer.loops.base import same_arguments
 from pyrogram.infer.model.sites import base_distribution, depends_on, distribution_name
 from pyrogram.infer.model.structure import ModelError
-from pyrogram.infer.running.run import Resumable, with_history
+from pyrogram.infer.running.run import Resumable, run_options, with_history
 from pyrogram.infer.running.state import at_state, copied
 from pyrogram.infer.samplers.chain import generator_of, same_tensors
 from pyrogram.infer.samplers.latent_kernels import SliceKernel
@@ -107,26 +106,16 @@ class PitmanYorSampler(Resumable):
         self,
         *args: Any,
         num_steps: int = 50,
-        progress: bool = True,
-        callback: Callable[[Self], Any] | None = None,
-        checkpoint: str | Path | None = None,
-        checkpoint_every: int = 10,
-        resume: bool = True,
         **kwargs: Any,
     ) -> Self:
-        """Many steps; positional and other keyword arguments are the model's, the options as in every run.
+        """Many steps; positional and other keyword arguments are the model's.
 
-        See :meth:`.Resumable._run`.
+        ``progress``, ``callback``, ``checkpoint``, ``checkpoint_every`` and ``resume`` among them are as in every run,
+        see :meth:`.Resumable._run`.
         """
+        options = run_options(kwargs)
         self._read(args, kwargs)
-        return self._run(
-            num_steps,
-            progress=progress,
-            callback=callback,
-            checkpoint=checkpoint,
-            checkpoint_every=checkpoint_every,
-            resume=resume,
-        )
+        return self._run(num_steps, **options)
 
     @property
     def restaurants(self) -> dict[str, Restaurants]:

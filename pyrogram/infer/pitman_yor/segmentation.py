@@ -12,7 +12,6 @@ import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,7 +32,7 @@ from pyrogram.grammars.word_segmentation import SegmentedUtterances
 from pyrogram.infer.loops.base import same_arguments
 from pyrogram.infer.model.sites import base_distribution, distribution_name
 from pyrogram.infer.model.structure import ModelError
-from pyrogram.infer.running.run import Resumable, with_history
+from pyrogram.infer.running.run import Resumable, run_options, with_history
 from pyrogram.infer.running.state import at_state, copied
 from pyrogram.infer.samplers.chain import averages_restart, generator_of, same_tensors
 from pyrogram.infer.samplers.latent_kernels import SliceKernel
@@ -131,11 +130,6 @@ class SegmentationHastings(Resumable):
         *args: Any,
         num_steps: int = 1000,
         burn_in: int = 0,
-        progress: bool = True,
-        callback: Callable[[Self], Any] | None = None,
-        checkpoint: str | Path | None = None,
-        checkpoint_every: int = 100,
-        resume: bool = True,
         **kwargs: Any,
     ) -> Self:
         """Many steps; positional and other keyword arguments are the model's.
@@ -143,20 +137,14 @@ class SegmentationHastings(Resumable):
         :param burn_in: steps, from the start of the chain, that averages leave out. In a later run, a greater one must
             leave out all steps that are averaged already.
 
-        Other options are as in every run, see :meth:`.Resumable._run`.
+        ``progress``, ``callback``, ``checkpoint``, ``checkpoint_every``, here 100 by default, and ``resume`` among
+        keyword arguments are as in every run, see :meth:`.Resumable._run`.
         """
         if burn_in < 0:
             raise ValueError(f"expected burn_in of at least 0, actual {burn_in}.")
-        self._read(args, kwargs)
-        return self._run(
-            num_steps,
-            progress=progress,
-            callback=callback,
-            checkpoint=checkpoint,
-            checkpoint_every=checkpoint_every,
-            resume=resume,
-            ready=lambda: self._leave_out(burn_in),
-        )
+        options = run_options({"checkpoint_every": 100, **kwargs})
+        self._read(args, {name: x for name, x in kwargs.items() if name not in options})
+        return self._run(num_steps, ready=lambda: self._leave_out(burn_in), **options)
 
     def set_boundaries(self, boundaries: Tensor, *args: Any, **kwargs: Any) -> None:
         """Begin a chain at given words, ``grammar.boundaries(...)``; other arguments are the model's.

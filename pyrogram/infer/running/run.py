@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 import torch
 from torch import Tensor
@@ -27,6 +27,11 @@ class RunOptions(TypedDict, total=False):
     checkpoint: str | Path | None
     checkpoint_every: int
     resume: bool
+
+
+def run_options(kwargs: dict[str, Any]) -> RunOptions:
+    """The options that every ``run`` has, taken out of keyword arguments of which the others are a model's."""
+    return cast(RunOptions, {name: kwargs.pop(name) for name in RunOptions.__annotations__ if name in kwargs})
 
 
 class Resumable(ABC):

@@ -27,12 +27,12 @@ class Info:
     objective: float
 
 
-def ragged(*, of_sentences: bool = False) -> Any:
+def ragged(**options: Any) -> Any:
     """A field of a state whose tensors have shapes, and innermost names, that only the algorithm can check.
 
-    :param of_sentences: whether they are on the sentences' device.
+    :param options: of :func:`dataclasses.field`, such as ``default_factory``.
     """
-    return field(metadata={"ragged": True, "of_sentences": of_sentences})
+    return field(metadata={"ragged": True}, **options)
 
 
 def flatten(state: Any) -> Tensors:
@@ -46,12 +46,12 @@ def flatten(state: Any) -> Tensors:
     return tensors
 
 
-def unflatten(like: S, tensors: Mapping[str, Tensor], owner: str, device: torch.device | None = None) -> S:
+def unflatten(like: S, tensors: Mapping[str, Tensor], owner: str) -> S:
     """The inverse of :func:`flatten`, on the devices and in the dtypes of another state.
 
-    :param like: a state with the same names and shapes, but for fields that are :func:`ragged`.
+    :param like: a state with the same names and shapes, but for fields that are :func:`ragged`; of these, tensors by
+        name go to the device of a tensor that it has by the same name.
     :param owner: whose state it is, for messages.
-    :param device: of the sentences; None: tensors about them stay where they are.
     :raises ValueError: if an entry is missing, unknown or of another shape.
     """
     loose = {f.name for f in fields(like) if f.metadata.get("ragged")}  # type: ignore[arg-type]
@@ -76,8 +76,7 @@ def unflatten(like: S, tensors: Mapping[str, Tensor], owner: str, device: torch.
             values[f.name] = tensors[f.name].detach().to(part, copy=True)
         else:
             entries = {n[len(f.name) + 1 :]: t for n, t in tensors.items() if n.startswith(f"{f.name}.")}
-            if f.metadata.get("of_sentences"):
-                entries = {n: t.to(device) for n, t in entries.items()}
+            entries |= {n: entries[n].to(t.device) for n, t in flatten(part).items() if n in entries}
             values[f.name] = _grouped(entries, nested=get_args(hints[f.name])[1] is not Tensor)
     return type(like)(**values)
 

@@ -23,7 +23,6 @@ class Stopping:
             raise ValueError(f"need tolerance >= 0 and patience >= 1, not {tolerance} and {patience}")
         self.tolerance, self.patience, self.may_fall = tolerance, patience, may_fall
         self.since_best = 0  #: evaluations of the held-out likelihood since it was greatest
-        self._best, self._seen = -math.inf, 0
 
     def reason(self, history: Sequence[float], held_out: Sequence[float]) -> str:
         """The reason, or an empty string to go on.
@@ -31,14 +30,14 @@ class Stopping:
         :param history: the objective before each step.
         :param held_out: the held-out log-likelihood after each step, NaN where it was not evaluated.
         """
-        for value in held_out[self._seen :]:
-            if value > self._best:
-                self._best, self.since_best = value, 0
+        best, self.since_best = -math.inf, 0
+        for value in held_out:
+            if value > best:
+                best, self.since_best = value, 0
             elif math.isnan(value):  # steps of another run, or of a schedule, lie between
-                self._best, self.since_best = -math.inf, 0
+                best, self.since_best = -math.inf, 0
             else:
                 self.since_best += 1
-        self._seen = len(held_out)
         if self.since_best >= self.patience:
             return f"held-out likelihood has not risen for {plural(self.patience, 'iteration')}"
         if self.tolerance > 0 and len(history) >= 2:

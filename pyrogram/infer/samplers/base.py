@@ -8,7 +8,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -21,15 +20,16 @@ from pyrogram.infer.loops.base import GrammarLoop
 from pyrogram.infer.model.collapsed import posterior_mean
 from pyrogram.infer.model.start import checked
 from pyrogram.infer.model.structure import TracedModel, WeightSource
+from pyrogram.infer.running.run import run_options
 from pyrogram.infer.running.state import Info, at_state, copied, flatten, unflatten
 from pyrogram.tree_statistics import Statistics
 
-from .averages import TreeAverages
-from .draws import log_dirichlet
-from .kernel import Kernel
+from .chain import Kernel
 from .latent_kernels import HmcKernel, LatentKernel, NutsKernel, SliceKernel
 from .problem import TreeProblem
-from .state import Swept, TreeState, averages_fit, fits, like
+from .state import Swept, TreeAverages, TreeState
+
+_KERNELS: dict[str, Callable[[], LatentKernel]] = {"slice": SliceKernel, "hmc": HmcKernel}
 
 
 class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
@@ -114,35 +114,23 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         *args: Any,
         num_steps: int = 1000,
         burn_in: int = 0,
-        progress: bool = True,
-        callback: Callable[[Self], Any] | None = None,
-        checkpoint: str | Path | None = None,
-        checkpoint_every: int = 10,
-        resume: bool = True,
         **kwargs: Any,
     ) -> Self:
         """Sweep over all sentences again and again; positional and other keyword arguments are the model's.
 
-        All other options are as in every run, see :meth:`.Resumable._run`; ``num_steps`` counts the burn-in, too.
+        ``progress``, ``callback``, ``checkpoint``, ``checkpoint_every`` and ``resume`` among them are as in every run,
+        see :meth:`.Resumable._run`; ``num_steps`` counts the burn-in, too.
 
         :param burn_in: sweeps, from the start of the chain, that averages leave out. Sweeps that are averaged already
             cannot be left out one by one: in a later run, a greater one must leave out all that are done.
         """
         if burn_in < 0:
             raise ValueError(f"burn_in must be at least 0, not {burn_in}")
-        if checkpoint is not None and self.kernel == "nuts":
+        options = run_options(kwargs)
+        if options.get("checkpoint") is not None and self.kernel == "nuts":
             raise ValueError("the state of NUTS cannot be saved: use kernel='slice' or 'hmc', or no checkpoint")
-        ready = partial(self._leave_out, burn_in)
         self._read(args, kwargs)
-        return self._run(
-            num_steps,
-            progress=progress,
-            callback=callback,
-            checkpoint=checkpoint,
-            checkpoint_every=checkpoint_every,
-            resume=resume,
-            ready=ready,
-        )
+        return self._run(num_steps, ready=partial(self._leave_out, burn_in), **options)
 
     def trees(self, site: str | None = None) -> Tensor:
         """The present derivations, shape ``(N, L)``."""
@@ -169,7 +157,7 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
     def best(self, site: str | None = None) -> tuple[Tensor, float]:
         """The derivations of the sweep with the greatest log joint so far, and this log joint, in nats."""
         problem, state = self._present()
-        best = self._kept(problem).seen(state.derivations, state.log_joint)
+        best = self._kept.seen(state.derivations, state.log_joint)
         return best.best[problem.traced.site(site).name].clone(), float(best.best_joint)
 
     def marginals(self, site: str | None = None) -> Tensor:
@@ -177,8 +165,7 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
 
         In the shape of the ``marginals()`` of the grammar's derivations: arcs (N, n+1, n+1) of the DMV, say.
         """
-        problem = self._need_problem()
-        averages, name = self._kept(problem), problem.traced.site(site).name
+        averages, name = self._kept, self._need_problem().traced.site(site).name
         if name not in averages.parts:
             raise RuntimeError("no parts were kept: run with keep_parts=True for more sweeps than burn_in")
         return averages.parts[name].to(torch.get_default_dtype()) / int(averages.kept)
@@ -190,7 +177,7 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         with ``keep_weights`` the weights' means given the derivations, and other latent values, by site. See
         :func:`.convergence`.
         """
-        averages = self._kept(self._need_problem())
+        averages = self._kept
         kept = int(averages.kept)
         return {"log joint": averages.joints.clone(), **{n: t[:kept].clone() for n, t in averages.traces.items()}}
 
@@ -202,7 +189,7 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
     def acceptance_by_length(self, site: str | None = None) -> dict[int, float]:
         """The same by the number of words of a sentence."""
         problem = self._need_problem()
-        averages, name = self._kept(problem), problem.traced.site(site).name
+        averages, name = self._kept, problem.traced.site(site).name
         if not averages.kept:
             return {}
         lengths, accepted = problem.orders[name].lengths, averages.accepted[name]
@@ -211,7 +198,7 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
     def hyperparameters(self) -> Weights:
         """The present values of the latent sites that are not integrated out."""
         problem, state = self._present()
-        return problem.values(state.point)
+        return problem.latents({}, state.point)
 
     # ------------------------------------------------------------------ Pyro's kernel
 
@@ -247,13 +234,12 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         problem, state = self._present()
         sources = problem.traced.weight_sources
         if self._draws is None or self._draws[0] is not state:
-            generator, draws = at_state(state.generator), Weights()
-            for name, alpha in problem.alpha(state).items():
-                draws[name] = log_dirichlet(sources[name].block, state.counts[name] + alpha, generator)
+            generator = at_state(state.generator)
+            draws = problem.draw_dirichlets(state, generator)
             self._state = state = replace(state, generator=generator.get_state())
             self._draws = state, draws
         weights = {n: sources[n].at_site(draw.exp().to(sources[n].value.dtype)) for n, draw in self._draws[1].items()}
-        return {**weights, **{n: v.clone() for n, v in self.hyperparameters().items()}, **self._statistics(state)}
+        return {**weights, **self.hyperparameters(), **self._statistics(state)}
 
     def logging(self) -> dict[str, Any]:
         _, state = self._present()
@@ -336,94 +322,93 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
             return state.point, state.tuning
         if self._latent_kernel is None:
             computed = any(source.is_computed for source in problem.traced.weight_sources.values())
-            default = "hmc" if computed else "slice"
-            self._latent_kernel = _latent_kernel(self.kernel or default, self.burn_in)
+            kind = self.kernel or ("hmc" if computed else "slice")
+            self._latent_kernel = NutsKernel(self.burn_in) if kind == "nuts" else _KERNELS[kind]()
         ordered = {name: state.point[name] for name in problem.start}  # also when it comes from a file
         density, adapt = partial(problem.density, counts), not self.burn_in or int(state.sweep) < self.burn_in
         return self._latent_kernel.step(density, ordered, state.tuning, generator, adapt=adapt)
 
     # ------------------------------------------------------------------ averages
 
-    def _kept(self, problem: TreeProblem) -> TreeAverages:
+    @property
+    def _kept(self) -> TreeAverages:
         if self._averages is None:
-            self._averages = TreeAverages.none(problem.traced)
+            self._averages = TreeAverages.none(self._need_problem().traced)
         return self._averages
 
     def _leave_out(self, burn_in: int) -> None:
         """Let averages leave out so many sweeps from the start of the chain."""
-        problem = self._need_problem()
-        self._averages = self._kept(problem).beginning(problem.traced, burn_in, len(self.history))
+        self._averages = self._kept.beginning(self._need_problem().traced, burn_in, len(self.history))
         self.burn_in = burn_in
 
     def _done(self, problem: TreeProblem, old: TreeState, info: Info) -> None:
         """Add the present state to the averages."""
         _, state = self._present()
         assert isinstance(info, Swept)
-        averages = self._kept(problem)
+        averages = self._kept
         for seen in (old, state):
             averages = averages.seen(seen.derivations, seen.log_joint)
         if len(self.history) > self.burn_in:
-            means = posterior_mean(problem.traced, state.counts, problem.alpha(state), state.weights)
-            followed = self._followed(problem, state, means)
-            averages = averages.add(means, info.accepted, state.log_joint, followed)
-            for site, trees in state.derivations.items() if self.keep_parts else ():
-                averages.parts[site] = problem.updates[site].add_parts(averages.parts.get(site), trees)
+            averages = self._with(averages, problem, state, info.accepted)
         self._averages = averages
+
+    def _with(
+        self, averages: TreeAverages, problem: TreeProblem, state: TreeState, accepted: Mapping[str, Tensor]
+    ) -> TreeAverages:
+        """Averages with the sweep that has led to a state."""
+        means = posterior_mean(problem.traced, state.counts, problem.alpha(state), state.weights)
+        followed = self._statistics(state)
+        if self.keep_weights:
+            sources = problem.traced.weight_sources
+            values = {name: sources[name].at_site(w) for name, w in means.items()}
+            values |= problem.latents({}, state.point)
+            followed |= {name: x.double() for name, x in values.items()}
+        averages = averages.add(means, accepted, state.log_joint, followed)
+        for site, trees in state.derivations.items() if self.keep_parts else ():
+            averages.parts[site] = problem.updates[site].add_parts(averages.parts.get(site), trees)
+        return averages
 
     def _statistics(self, state: TreeState) -> Weights:
         """Of the derivations of a state, if they are wanted, by ``<site>.<statistic>``; computed once for each."""
         if not self.keep_statistics:
             return {}
         if self._last_statistics is None or self._last_statistics[0] is not state.derivations:
-            self._last_statistics = state.derivations, self._statistics_of(self._need_problem(), state.derivations)
+            chosen = None if self.keep_statistics is True else self.keep_statistics
+            self._last_statistics = state.derivations, self._need_problem().statistics(state.derivations, chosen)
         return dict(self._last_statistics[1])
 
-    def _statistics_of(self, problem: TreeProblem, derivations: Weights) -> Weights:
-        return problem.statistics(derivations, None if self.keep_statistics is True else self.keep_statistics or {})
-
-    def _followed(self, problem: TreeProblem, state: TreeState, means: Weights) -> Weights:
-        """What traces are of, by name."""
-        return {**self._statistics(state), **(self._at_sites(problem, means, state.point) if self.keep_weights else {})}
-
-    def _followed_by(self, problem: TreeProblem, derivations: Weights) -> Weights:
-        """The same of other derivations, with any weights."""
-        weights = {name: s.value.new_zeros(s.shape) for name, s in problem.traced.weight_sources.items()}
-        values = self._at_sites(problem, weights, problem.start) if self.keep_weights else {}
-        return {**self._statistics_of(problem, derivations), **values}
-
-    def _at_sites(self, problem: TreeProblem, weights: Weights, point: Weights) -> Weights:
-        """Weights by source and latent values as sites have them."""
-        sources, values = problem.traced.weight_sources, problem.values(point)
-        return {n: x.double() for n, x in [*((n, sources[n].at_site(w)) for n, w in weights.items()), *values.items()]}
-
     def _estimate(self, problem: TreeProblem, state: TreeState) -> Weights:
-        averages = self._kept(problem)
-        if state is not self._state or not averages.kept:
+        if state is not self._state or not self._kept.kept:
             return posterior_mean(problem.traced, state.counts, problem.alpha(state), state.weights)
-        sources, kept = problem.traced.weight_sources, int(averages.kept)
-        return {n: (total / kept).to(sources[n].value.dtype) for n, total in averages.sums.items()}
+        sources, kept = problem.traced.weight_sources, int(self._kept.kept)
+        return {n: (total / kept).to(sources[n].value.dtype) for n, total in self._kept.sums.items()}
 
     # ------------------------------------------------------------------ states that are loaded
 
     def state_dict(self) -> dict[str, Tensor]:
-        averages = copied(flatten(self._kept(self._need_problem())))
+        averages = copied(flatten(self._kept))
         return {**super().state_dict(), **{f"averages.{name}": t for name, t in averages.items()}}
 
     def _take_pending(self, problem: TreeProblem) -> None:
         pending, owner = dict(self._pending or {}), type(self).__name__
         kept = {n.removeprefix("averages."): pending.pop(n) for n in list(pending) if n.startswith("averages.")}
         self._pending = pending
-        averages = unflatten(TreeAverages.none(problem.traced), kept, owner, problem.traced.sentences[0].words.device)
-        if not averages_fit(problem, averages, self.keep_parts, partial(self._followed_by, problem)):
+        like, none = self._like(problem), TreeAverages.none(problem.traced)
+        expected = replace(none, best=like.derivations)
+        if unflatten(none, kept, owner).kept:
+            expected = self._with(expected, problem, like, none.accepted)
+        averages = unflatten(expected, kept, owner)
+        best = averages.best
+        known = problem.are_derivations(best) if best else averages.best_joint == -torch.inf
+        if not (known and averages.fits(expected)):
             raise ValueError(f"this is not the state of {owner} over these sentences, whose averages are others")
         super()._take_pending(problem)
         self._averages = averages
 
-    def _like(self, problem: TreeProblem) -> TreeState:
-        return like(problem, self._generator)
-
     def _accept(self, problem: TreeProblem, state: TreeState) -> None:
-        if not fits(problem, state):
+        fits = problem.are_derivations(state.derivations)
+        counts = problem.counted(state.derivations) if fits else {}
+        if not fits or not all(torch.allclose(f, counts[name]) for name, f in state.counts.items()):
             raise ValueError(
                 f"this is not the state of {type(self).__name__}: 'derivations' are none of these sentences, or "
                 "'counts' not theirs"
@@ -431,9 +416,3 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
 
     def _shown(self) -> dict[str, str]:
         return {"log_collapsed_joint": f"{self.history[-1]:.1f}"}
-
-
-def _latent_kernel(name: str, burn_in: int) -> LatentKernel:
-    if name == "nuts":
-        return NutsKernel(burn_in)
-    return HmcKernel() if name == "hmc" else SliceKernel()

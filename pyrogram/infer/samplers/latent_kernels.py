@@ -1,6 +1,9 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Moves of latent values that are not integrated out, in unconstrained coordinates, given the derivations."""
+"""Moves of latent values that are not integrated out, in unconstrained coordinates, given the derivations.
+
+Slice sampling (Neal 2003, Figures 3 and 5), Hamiltonian Monte Carlo (Neal 2011), and Pyro's NUTS.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,6 @@ from torch.linalg import LinAlgError  # type: ignore[attr-defined]
 
 from pyrogram.grammar import Weights
 from pyrogram.random_state import random_state_kept
-
-from .slice_sampling import slice_sweep
 
 Density = Callable[[Mapping[str, Tensor]], Tensor]
 
@@ -183,3 +184,75 @@ def _kinetic(momentum: Weights) -> float:
 def _unflatten(flat: Tensor, like: Mapping[str, Tensor]) -> Weights:
     chunks = flat.split([u.numel() for u in like.values()])
     return {name: chunk.reshape(u.shape) for (name, u), chunk in zip(like.items(), chunks, strict=True)}
+
+
+# ---------------------------------------------------------------------- slice sampling
+
+
+def slice_sweep(
+    log_density: Callable[[Tensor], float],
+    point: Tensor,
+    generator: torch.Generator,
+    *,
+    width: float = 1.0,
+    most_steps: int = 32,
+) -> Tensor:
+    """Move every coordinate once, one after the other, leaving the density invariant (Neal 2003).
+
+    :param log_density: up to a constant, in nats; NaN counts as -inf.
+    :param point: shape ``(D,)``, of positive density.
+    :param width: of the first interval, which is widened by steps of this size.
+    :param most_steps: that the interval is widened by, on both sides together.
+    """
+    point = point.clone()
+    log_p = log_density(point)
+    if not log_p > -math.inf:
+        raise ValueError(f"slice sampling cannot start at {point.tolist()}, where the density is zero")
+    for d in range(len(point)):
+        level = log_p - _exponential(generator)
+        origin = float(point[d])
+
+        def at(x: float, d: int = d) -> float:
+            moved = point.clone()
+            moved[d] = x
+            value = log_density(moved)
+            return value if value == value else -math.inf
+
+        low, high = _interval(at, origin, level, width, most_steps, generator)
+        while True:
+            x = low + (high - low) * _uniform(generator)
+            log_p = at(x)
+            if log_p > level:
+                break
+            if x < origin:
+                low = x
+            else:
+                high = x
+        point[d] = x
+    return point
+
+
+def _interval(
+    at: Callable[[float], float], origin: float, level: float, width: float, most: int, generator: torch.Generator
+) -> tuple[float, float]:
+    """Stepping out: an interval around the origin, at a random place, whose ends lie outside the slice."""
+    low = origin - width * _uniform(generator)
+    high = low + width
+    left = int(most * _uniform(generator))
+    for _ in range(left):
+        if at(low) <= level:
+            break
+        low -= width
+    for _ in range(most - 1 - left):
+        if at(high) <= level:
+            break
+        high += width
+    return low, high
+
+
+def _uniform(generator: torch.Generator) -> float:
+    return float(torch.rand((), generator=generator, dtype=torch.float64))
+
+
+def _exponential(generator: torch.Generator) -> float:
+    return -math.log1p(-_uniform(generator))

@@ -15,7 +15,6 @@ from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.grammar import Weights
 from pyrogram.infer.model.collapsed import CollapsedProblem, log_collapsed_joint
 from pyrogram.infer.model.expected_counts import of_rows
-from pyrogram.infer.model.points import Terms
 from pyrogram.infer.model.reading import coordinates
 from pyrogram.infer.model.structure import ModelError, SentenceSite
 from pyrogram.tree_statistics import Statistics, corpus_means, tree_statistics
@@ -25,38 +24,47 @@ from pyrogram.tree_statistics import Statistics, corpus_means, tree_statistics
 class TreeProblem(CollapsedProblem):
     """A model whose latent values, other than weights that are integrated out, are a chain's point."""
 
-    _at_point: tuple[Mapping[str, Tensor], Terms] | None = None
     _supports: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        latents = {name: p for name, p in self.traced.hyperparameters.items() if p.is_latent}
+        #: where latent values that are not integrated out begin, in unconstrained coordinates
+        self.start: Weights = {name: p.unconstrained.detach().clone() for name, p in latents.items()}
 
     def check(self, loop: str) -> None:
         for site, _, _ in self.weights_of_each() if loop != "TreeGibbs" else ():
             raise ModelError(f"{loop} needs weights that all sentences of site {site!r} share; use TreeGibbs")
 
-    @property
-    def start(self) -> Weights:
-        """Where latent values that are not integrated out begin, in unconstrained coordinates."""
-        return {n: p.unconstrained.detach() for n, p in self.traced.hyperparameters.items() if p.is_latent}
-
     def point_of(self, values: Mapping[str, Tensor]) -> Weights:
         """Unconstrained coordinates of latent values; others are left out."""
-        latents = {n: p for n, p in self.traced.hyperparameters.items() if p.is_latent and n in values}
+        latents = {n: self.traced.hyperparameters[n] for n in self.start if n in values}
         return {n: coordinates(True)(p.constraint).inv(values[n].to(p.value)) for n, p in latents.items()}
 
-    def values(self, point: Mapping[str, Tensor]) -> Weights:
-        """The latent sites' own values at a point."""
-        return self.latents({}, point)
-
-    def weights(self, fixed: Weights, point: Mapping[str, Tensor]) -> Weights:
+    def weights(self, fixed: Weights, point: Weights) -> Weights:
         """Weights that are not integrated out, by source.
 
         :param fixed: those that are given, or as they were.
         """
-        return {**fixed, **{name: w.exp() for name, w in self.terms_at(point).log_weights.items()}}
+        return {**fixed, **{name: w.exp() for name, w in self.terms_at({}, point).log_weights.items()}}
 
     def alpha(self, state: Any) -> Weights:
         """Concentrations by source at the point of a state."""
-        device = next(iter(self.traced.weight_sources.values())).value.device
-        return {name: a.to(device) for name, a in self.terms_at(state.point).alpha.items()}
+        return self.terms_at({}, state.point).alpha
+
+    def draw_dirichlets(self, state: Any, generator: torch.Generator) -> Weights:
+        """The logarithms of weights that are integrated out, drawn given derivations, by source, float64.
+
+        Small concentrations give weights that no float holds.
+        """
+        draws = {}
+        for name, alpha in self.alpha(state).items():
+            f = state.counts[name] + alpha
+            a = f.to("cpu", torch.float64)
+            gamma = torch._standard_gamma(a + 1, generator=generator)  # times U ** (1 / a) it is a draw for a
+            uniform = torch.rand(a.shape, generator=generator, dtype=torch.float64)
+            log_gamma = gamma.log() + torch.log1p(-uniform) / a
+            draws[name] = self.traced.weight_sources[name].block.log_softmax(log_gamma).to(f.device)
+        return draws
 
     def density(self, counts: Weights, point: Mapping[str, Tensor]) -> Tensor:
         """log p(z) P(x, t | z) as a function of latent values z, in unconstrained coordinates."""
@@ -65,15 +73,8 @@ class TreeProblem(CollapsedProblem):
 
     def log_joint(self, point: Weights, counts: Weights, weights: Weights) -> Tensor:
         """log P(x, t | z), plus the log density of latent values z, in nats; float64, shape ()."""
-        terms = self.terms_at(point)
+        terms = self.terms_at({}, point)
         return terms.density + log_collapsed_joint(self.traced, counts, terms.alpha, weights)
-
-    def terms_at(self, point: Mapping[str, Tensor]) -> Terms:
-        """The model at a point, computed once for each."""
-        if self._at_point is None or self._at_point[0] is not point:
-            with torch.no_grad():
-                self._at_point = point, self.terms({}, point)
-        return self._at_point[1]
 
     def draw(self, site: SentenceSite, log_weights: Weights, generator: torch.Generator) -> Tensor:
         """Derivations of a site, shape (N, L), independent given log weights by block."""

@@ -1,20 +1,22 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""The state of a sampler over derivations, and whether one from a file is one of a problem."""
+"""The state of a sampler over derivations, and what it keeps of the sweeps that it has done."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from pyrogram.grammar import Weights
+from pyrogram.infer.model.structure import TracedModel
 from pyrogram.infer.running.state import Info, ragged
 
-from .averages import TreeAverages
-from .problem import TreeProblem
+from .chain import averages_restart
+
+_FIRST_ROWS = 64
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class TreeState:
     log_joint: Tensor
     sweep: Tensor
     generator: Tensor
-    derivations: Weights = ragged(of_sentences=True)
+    derivations: Weights = ragged()
     tuning: Weights = ragged()
 
 
@@ -49,46 +51,90 @@ class Swept(Info):
     accepted: Mapping[str, Tensor]
 
 
-def like(problem: TreeProblem, generator: torch.Generator) -> TreeState:
-    """A state with the names and shapes that states of a problem have, whatever its numbers."""
-    sources = problem.traced.weight_sources
-    return TreeState(
-        weights={name: s.value for name, s in sources.items() if s.is_point},
-        counts={n: s.value.new_empty(s.shape, dtype=torch.float64) for n, s in sources.items()},
-        point=problem.start,
-        log_joint=torch.empty((), dtype=torch.float64),
-        sweep=torch.tensor(0),
-        generator=generator.get_state(),
-        derivations={},
-        tuning={},
-    )
+@dataclass(frozen=True)
+class TreeAverages:
+    """Sums over sweeps after the burn-in, and the best derivations of all sweeps.
 
-
-def fits(problem: TreeProblem, state: TreeState) -> bool:
-    """Whether derivations are those of the sentences, and counts theirs."""
-    if not problem.are_derivations(state.derivations):
-        return False
-    counts = problem.counted(state.derivations)
-    return all(torch.allclose(f, counts[name]) for name, f in state.counts.items())
-
-
-def averages_fit(
-    problem: TreeProblem, averages: TreeAverages, keep_parts: bool, followed: Callable[[Weights], Weights]
-) -> bool:
-    """Whether averages can be those of the sentences.
-
-    :param followed: from derivations by site to numbers of the names and shapes that traces have.
+    :param kept: the number of these sweeps.
+    :param sums: of the weights' means given the derivations, by source.
+    :param accepted: proposals that were accepted, by site, of every sentence.
+    :param best_joint: the greatest log joint of any sweep, in nats.
+    :param joints: log joint after each of the sweeps that are kept, in nats.
+    :param traces: by name, what is followed from sweep to sweep: values after each of the sweeps that are kept, in the
+        first ``kept`` rows; they are written in place.
+    :param parts: sums of the parts of derivations, by site, which are added to in place: they are large.
+    :param best: the derivations of the greatest log joint, by site.
     """
-    if len(averages.joints) != averages.kept or (not averages.best and bool(averages.best_joint > -torch.inf)):
-        return False
-    if averages.best and not problem.are_derivations(averages.best):
-        return False
-    expected = {name: x.shape for name, x in followed(averages.best).items()} if averages.best and averages.kept else {}
-    if {name: trace.shape[1:] for name, trace in averages.traces.items()} != expected:
-        return False
-    if any(len(trace) < averages.kept for trace in averages.traces.values()):
-        return False
-    if not averages.kept or not keep_parts:
-        return not averages.parts
-    shapes = {site: problem.updates[site].add_parts(None, trees).shape for site, trees in averages.best.items()}
-    return {site: total.shape for site, total in averages.parts.items()} == shapes
+
+    kept: Tensor
+    sums: Weights
+    accepted: Weights
+    best_joint: Tensor
+    joints: Tensor = ragged()
+    traces: Weights = ragged()
+    parts: Weights = ragged()
+    best: Weights = ragged()
+
+    @staticmethod
+    def none(traced: TracedModel) -> TreeAverages:
+        """Of no sweep."""
+        return TreeAverages(
+            kept=torch.tensor(0),
+            sums={n: s.value.new_zeros(s.shape, dtype=torch.float64) for n, s in traced.weight_sources.items()},
+            accepted={s.name: torch.zeros(len(s.words), dtype=torch.long) for s in traced.sentences},
+            best_joint=torch.tensor(-torch.inf, dtype=torch.float64),
+            joints=torch.empty(0, dtype=torch.float64),
+            traces={},
+            parts={},
+            best={},
+        )
+
+    def beginning(self, traced: TracedModel, burn_in: int, done: int) -> TreeAverages:
+        """These, or none yet if ``burn_in`` leaves out all of the ``done`` sweeps; see :func:`averages_restart`."""
+        if not averages_restart(burn_in, done, int(self.kept)):
+            return self
+        return replace(TreeAverages.none(traced), best_joint=self.best_joint, best=self.best)
+
+    def seen(self, derivations: Weights, joint: Tensor) -> TreeAverages:
+        """With derivations that may be the best."""
+        return replace(self, best=derivations, best_joint=joint) if bool(joint > self.best_joint) else self
+
+    def add(
+        self, means: Weights, accepted: Mapping[str, Tensor], joint: Tensor, followed: Mapping[str, Tensor]
+    ) -> TreeAverages:
+        """With one more sweep, but for the parts of its derivations.
+
+        :param followed: what traces are of, by name.
+        """
+        kept = int(self.kept)
+        return replace(
+            self,
+            kept=self.kept + 1,
+            sums={name: total + means[name].double() for name, total in self.sums.items()},
+            accepted={site: total + accepted[site].to(total) for site, total in self.accepted.items()},
+            joints=torch.cat([self.joints, joint.reshape(1)]),
+            traces={name: _with_row(self.traces.get(name), kept, x) for name, x in followed.items()},
+        )
+
+    def fits(self, other: TreeAverages) -> bool:
+        """Whether traces and parts have the names and shapes of another one's, but for the number of sweeps."""
+        rows = [{name: trace.shape[1:] for name, trace in x.traces.items()} for x in (self, other)]
+        parts = [{site: total.shape for site, total in x.parts.items()} for x in (self, other)]
+        complete = len(self.joints) == self.kept and all(len(trace) >= self.kept for trace in self.traces.values())
+        return rows[0] == rows[1] and parts[0] == parts[1] and complete
+
+    @property
+    def acceptance(self) -> float:
+        """The share of proposals that were accepted; NaN before."""
+        proposals = int(self.kept) * sum(len(a) for a in self.accepted.values())
+        return sum(int(a.sum()) for a in self.accepted.values()) / proposals if proposals else float("nan")
+
+
+def _with_row(rows: Tensor | None, number: int, row: Tensor) -> Tensor:
+    """Rows with another one, in place; where there is no room left, they become twice as many."""
+    if rows is None:
+        rows = row.new_zeros(_FIRST_ROWS, *row.shape)
+    elif number == len(rows):
+        rows = torch.cat([rows, torch.zeros_like(rows)])
+    rows[number] = row.detach()
+    return rows

@@ -11,7 +11,6 @@ from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Weights
 
 from .base import TreeSampler
-from .draws import log_dirichlet
 from .problem import TreeProblem
 from .state import TreeState
 
@@ -27,13 +26,8 @@ class TreeGibbs(TreeSampler):
     def _sweep(
         self, problem: TreeProblem, state: TreeState, generator: torch.Generator
     ) -> tuple[Weights, Weights, dict[str, Tensor]]:
-        alpha = problem.alpha(state)
-        drawn = {
-            name: log_dirichlet(source.block, state.counts[name] + alpha[name], generator)
-            if name in alpha
-            else safe_log(state.weights[name].to(torch.float64))
-            for name, source in problem.traced.weight_sources.items()
-        }
+        given = {name: safe_log(w.to(torch.float64)) for name, w in state.weights.items()}
+        drawn = {**given, **problem.draw_dirichlets(state, generator)}
         derivations, accepted = {}, {}
         for site in problem.traced.sentences:
             by_block = {block: drawn[source] for block, source in site.source_of_block.items()}
