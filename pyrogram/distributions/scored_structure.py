@@ -185,7 +185,8 @@ class ScoredStructure(StructuredDistribution):
     @property
     def _scores(self) -> dict[str, Tensor]:
         """Those that are given, by the names of the events."""
-        return {name: self.__dict__[argument] for name, argument in self._arguments.items()}
+        tables = ((name, self.__dict__[argument]) for name, argument in self._arguments.items())
+        return {name: x for name, x in tables if x is not None}
 
     def _dims(self, name: str) -> int:
         return self._event_dims[name]
