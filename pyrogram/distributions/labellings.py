@@ -53,6 +53,9 @@ def best_labellings(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     :param scores: shape ``(*batch, parts, L)``.
     :returns: their scores, ``(*batch, k)``, -inf where there are fewer, and labels, ``(*batch, k, parts)``.
     """
+    if k == 1:
+        values, names = scores.max(-1)
+        return values.sum(-1, keepdim=True), names[..., None, :]
     num_parts = scores.shape[-2]
     values, names = scores.topk(min(k, scores.shape[-1]), -1)
     total = scores.new_zeros(*scores.shape[:-2], 1)

@@ -109,7 +109,7 @@ class ScoredStructure(StructuredDistribution):
     def _weights(self, scores: Mapping[str, Tensor], lengths: Tensor) -> Mapping[str, Tensor]:
         """The program's log weights from scores ``(1 or B, *event)`` of B sentences, without labels if they are summed.
 
-        They are differentiable: counts of scores are those of weights by the chain rule.
+        They are differentiable: see :meth:`_of_weights`.
         """
         return scores
 
@@ -185,7 +185,8 @@ class ScoredStructure(StructuredDistribution):
     @property
     def _scores(self) -> dict[str, Tensor]:
         """Those that are given, by the names of the events."""
-        return {name: self.__dict__[argument] for name, argument in self._arguments.items()}
+        tables = ((name, self.__dict__[argument]) for name, argument in self._arguments.items())
+        return {name: x for name, x in tables if x is not None}
 
     def _dims(self, name: str) -> int:
         return self._event_dims[name]
@@ -270,30 +271,30 @@ class ScoredStructure(StructuredDistribution):
 
     def _marginals(self) -> tuple[Tensor, ...]:
         """The same, with a graph where gradients are wanted."""
-        batch = self._own_batch
-        scores, lengths = self._flat(batch, shared=False), self._flat_lengths(batch)
-        inputs = self._weighted(scores, lengths)
-        if all(inputs.weights.get(name) is x for name, x in scores.items()):
-            log_z, counts = self._program.marginals(inputs)
-        else:
-            log_z, counts = self._by_chain_rule(scores, lengths)
-        return tuple(x.reshape(batch + x.shape[1:]) for x in (log_z, *(counts[name] for name in scores)))
-
-    def _by_chain_rule(self, scores: Mapping[str, Tensor], lengths: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """log Z, shape ``(B,)``, and expected counts of scores: those of the program's weights, times derivatives."""
+        batch, scores = self._own_batch, self._flat(self._own_batch, shared=False)
         graph = torch.is_grad_enabled() and any(x.requires_grad for x in scores.values())
-        leaves = {}
-        with torch.inference_mode(False), torch.enable_grad():
+        with torch.inference_mode(False):  # with gradients
             for name, x in scores.items():
                 # A view, for one table may be computed from another, whose events are not its own.
                 leaf = x.clone() if x.is_inference() else x.view_as(x) if graph else x.detach()
-                leaves[name] = leaf if leaf.requires_grad else leaf.requires_grad_()
-            inputs = self._weighted(leaves, lengths)
+                scores[name] = leaf if leaf.requires_grad else leaf.requires_grad_()
+            inputs = self._weighted(scores, self._flat_lengths(batch))
             with torch.set_grad_enabled(graph):
                 log_z, counts = self._program.marginals(inputs)
-            weights, by_weight = [*inputs.weights.values()], [counts[name] for name in inputs.weights]
-            found = torch.autograd.grad(weights, [*leaves.values()], by_weight, create_graph=graph)
-        return log_z, dict(zip(leaves, found, strict=True))
+            if not all(inputs.weights.get(name) is x for name, x in scores.items()):
+                counts = self._of_weights(counts, inputs.weights, scores, graph)
+        return tuple(x.reshape(batch + x.shape[1:]) for x in (log_z, *(counts[name] for name in scores)))
+
+    def _of_weights(
+        self, counts: Mapping[str, Tensor], weights: Mapping[str, Tensor], scores: Mapping[str, Tensor], graph: bool
+    ) -> dict[str, Tensor]:
+        """Expected counts of scores from those of weights that were made of them, by the chain rule.
+
+        :param graph: whether they are differentiated in turn.
+        """
+        by_weight = [counts[name] for name in weights]
+        found = torch.autograd.grad([*weights.values()], [*scores.values()], by_weight, create_graph=graph)
+        return dict(zip(scores, found, strict=True))
 
     def marginals(self) -> Tensor:
         """p(a cell holds a label), in the shape of the scores, ``(*batch_shape, *cells, L)`` or without L."""
@@ -367,7 +368,7 @@ class ScoredStructure(StructuredDistribution):
             for name, counts in zip(self._scores, self._posterior()[1:], strict=True):
                 # Of a cell, how much likelier it is right than wrong; 0 of what else is possible.
                 gain = torch.where(counts > 0, 2 * counts - 1 if name == self._cells else 0.0, -torch.inf)
-                gains[name] = gain.reshape(-1, *gain.shape[gain.dim() - self._event_dims[name] :])
+                gains[name] = gain.reshape(-1, *gain.shape[len(self._own_batch) :])
             return self._whole(self._read(self._best_by(gains, self._flat_lengths(self._own_batch), 1)[1][0]))
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
@@ -379,10 +380,8 @@ class ScoredStructure(StructuredDistribution):
         if not bool((self.lengths == n).all()):
             raise NotImplementedError("sentences of different lengths have no common support to enumerate")
         with torch.no_grad():
-            zeros = {
-                name: x.new_zeros(1, *x.shape[x.dim() - self._event_dims[name] :], dtype=torch.float64)
-                for name, x in self._scores.items()
-            }
+            tables = self._flat(self._own_batch)
+            zeros = {name: x.new_zeros(1, *x.shape[1:], dtype=torch.float64) for name, x in tables.items()}
             one = self.lengths.new_full((1,), n)
             number = float(self._program.log_partition(self._weighted(zeros, one)))
             if number > math.log(MOST_ENUMERATED + 0.5):

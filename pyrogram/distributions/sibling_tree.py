@@ -133,6 +133,9 @@ class SiblingDependencyTree(DependencyTreeDistribution):
     def _weights(self, scores: Mapping[str, Tensor], lengths: Tensor) -> Mapping[str, Tensor]:
         return {**scores, "stop": scores["stop"].transpose(-1, -2)} if "stop" in scores else scores
 
+    def _of_weights(self, counts: Mapping[str, Tensor], *_: object) -> dict[str, Tensor]:
+        return {**counts, "stop": counts["stop"].transpose(-1, -2)}  # for one sentence autograd takes noticeable time
+
     def _events(self, value: Tensor) -> dict[str, Tensor]:
         arc, N = arcs_of(value), value.shape[-1] + 1
         events = {"arc": arc, "sibling": torch.where(value >= 0, arc * N + siblings_of(value), -1)}
