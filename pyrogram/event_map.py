@@ -232,6 +232,12 @@ class EventMap:
         return bool((self._flat >= 0).all()) and len(np.unique(self._flat)) == len(self._flat)
 
     @property
+    def is_injective(self) -> bool:
+        """Whether no two elements are the same event."""
+        real = self._flat[self._flat != NEVER]
+        return bool((real >= 0).all()) and len(np.unique(real)) == len(real)
+
+    @property
     def lookups(self) -> dict[str, TableEvents]:
         """By table, the events of elements, as sweeps look them up."""
 

@@ -14,13 +14,15 @@ from graphlib import TopologicalSorter
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from pyrogram.charts.runtime.compiling import kernel
 from pyrogram.charts.runtime.threads import run_workers
+from pyrogram.recursion.run.on_tensors import TensorInputs
 
-from .annotation_choices import sample, top_k
-from .annotation_rules import AnnotationRules, Forest, Places, places_of, replace_subtypes
-from .annotation_sums import Sums, sum_trees, without_greatest
+from .annotation_page import BLOCK, Annotations, program
+from .annotation_rules import AnnotationRules, Forest, replace_subtypes
 
 Decoder = Literal["max-rule", "max-rule-sum", "viterbi", "sample"]
 DECODERS: tuple[Decoder, ...] = ("max-rule", "max-rule-sum", "viterbi", "sample")
@@ -67,33 +69,42 @@ def parse_tables(rules: AnnotationRules, num_words: int) -> ParseTables:
 
 
 class _Weighted:
-    """A grammar with weights, and what sums of a forest take."""
+    """A grammar with weights, and what is summed of forests."""
 
     def __init__(self, rules: AnnotationRules, weights: Any) -> None:
-        with np.errstate(divide="ignore"):
-            self.log_weights = np.log(weights)[None]
-        self.rules = rules
-        self.weights, self.shift = without_greatest(rules, self.log_weights)
+        self.annotations = Annotations(rules)
         self.possible = rules.reduced(np.maximum, weights) > 0
+        self._tables = self.annotations.events.gathered({BLOCK: torch.from_numpy(weights).log()[None]})
 
-    def sums(self, forest: Forest) -> Sums:
-        places = places_of(self.rules, forest)
-        return sum_trees(forest, self.rules, places, self.weights, self.shift, np.zeros(1, np.int64))[0]
+    def _inputs(self, nodes: Any, scores: Tensor | None = None) -> TensorInputs:
+        """
+        :param nodes: of B forests, see :meth:`.Annotations.nodes`; they do not depend on subtypes.
+        :param scores: of branches by position, shape ``(B, n + 1)``; None: zero.
+        """
+        n, words = nodes
+        if scores is None:
+            scores = torch.zeros(len(n), words["r"].shape[1] + 1, dtype=torch.float64)
+        rows = {name: torch.from_numpy(x) for name, x in words.items()}
+        tables = {**self._tables, "branch": scores}
+        return TensorInputs(tables, torch.from_numpy(n), rows, self.annotations.sizes, {}, checked=True)
 
-    def decode(self, forest: Forest, sums: Sums, decoder: Decoder, seed: int) -> Any:
-        """The base rules of a parse in leftmost order."""
-        own = places_of(self.rules, forest), self.rules.tables, forest, np.zeros(1, np.int64)
+    def parses(self, forest: Forest, decoder: Decoder, seed: int) -> tuple[Any, list[Any]]:
+        """log Z of each sentence, -inf without a parse, and the base rules of a parse in leftmost order."""
+        nodes = self.annotations.nodes(forest)
+        inputs, trace = self._inputs(nodes), {"branch": (0, 1)}
+        log_z, counts = program(forest=True).log_counts(inputs)
+        posterior, width = counts["branch"], counts["branch"].shape[1]
         if decoder == "sample":
-            branches = sample(self.log_weights, sums.log_inside, *own, 1, seed)[0, 0]
-        elif decoder == "viterbi":
-            branches = top_k(self.log_weights, *own, 1)[0][0, 0]
-        else:  # one subtype, and each branch has a weight of its own
-            one = replace_subtypes(self.rules, np.ones_like(self.rules.subtypes)).tables
-            places = Places(np.arange(len(forest.rule)), np.zeros_like(one.parent))
-            with np.errstate(divide="ignore"):
-                scores = np.log(sums.posterior) if decoder == "max-rule" else sums.posterior
-            branches = top_k(np.where(sums.posterior > 0, scores, -np.inf)[None], places, one, *own[2:], 1)[0][0, 0]
-        return forest.rule[branches[branches >= 0]]
+            rows = program(forest=True).drawn(inputs, 1, seed, trace, width)[1][0]
+        else:
+            if decoder != "viterbi":  # one subtype, and each branch has a weight of its own
+                scores = torch.where(posterior > 0, posterior.log() if decoder == "max-rule" else posterior, -torch.inf)
+                rules = self.annotations.rules
+                one = _Weighted(replace_subtypes(rules, np.ones_like(rules.subtypes)), np.ones(len(rules.parent)))
+                inputs = one._inputs(nodes, scores)
+            rows = program(forest=True).best(inputs, 1, trace, width)[1][0]
+        ends = forest.first[forest.start[1:]]
+        return log_z.numpy(), [forest.rule[end - row[row >= 0]] for end, row in zip(ends, rows.numpy(), strict=True)]
 
 
 def parse(
@@ -125,37 +136,51 @@ def parse(
     fine = _Weighted(rules, weights)
     base = _Weighted(replace_subtypes(rules, np.ones_like(rules.subtypes)), base_weights)
 
-    def parse_one(s: int, posterior: Any) -> None:
-        n, limit = lengths[s], threshold
-        if not posterior[0, n, rules.start] > 0:
-            return
-        while True:
-            mask = posterior >= (limit or -np.inf)
-            forest = make_forest(words[s, :n], mask, tables, fine.possible)
-            sums = fine.sums(forest)
-            if len(forest.rule) and sums.log_scale[0] > -np.inf:
-                kept[s], log_z[s] = (sums.log_scale[:-1] > -np.inf).sum(), sums.log_scale[0]
-                parses[s] = fine.decode(forest, sums, decoder, seed + s)
-                return
-            if limit == 0.0:  # weights of zero forbid all parses
-                forest = make_forest(words[s, :n], mask, tables, base.possible)
-                parses[s] = base.decode(
-                    forest, base.sums(forest), decoder if decoder == "max-rule" else "max-rule-sum", seed
-                )
+    def forests(chunk: Any, found: Any, limit: float, grammar: _Weighted) -> list[Forest]:
+        """All parses of some sentences, of symbols with at least a posterior."""
+        out: list[Any] = [None] * len(chunk)
+        todo = iter(range(len(chunk)))
+
+        def work(_: Any) -> None:
+            for i in todo:
+                mask = found[i] >= (limit or -np.inf)
+                out[i] = make_forest(words[chunk[i], : lengths[chunk[i]]], mask, tables, grammar.possible)
+
+        run_workers(work, cost=float((lengths[chunk] ** 3.0).sum()) * 1e3)
+        return out
+
+    def parse_some(chunk: Any, found: Any) -> None:
+        n, limit = lengths[chunk], threshold
+        possible = found[np.arange(len(chunk)), 0, n, rules.start] > 0
+        chunk, found = chunk[possible], found[possible]
+        while len(chunk):
+            done = decode(chunk, forests(chunk, found, limit, fine), fine, decoder)
+            chunk, found = chunk[~done], found[~done]
+            if limit == 0.0 and len(chunk):  # weights of zero forbid all parses
+                every = forests(chunk, found, limit, base)
+                decode(chunk, every, base, decoder if decoder == "max-rule" else "max-rule-sum")
                 return
             limit = limit * 1e-3 if limit > 1e-15 else 0.0
+
+    def decode(chunk: Any, every: list[Forest], grammar: _Weighted, decoder: Decoder) -> Any:
+        """Put parses where they belong; returns which sentences have one."""
+        done = np.zeros(len(chunk), np.bool_)
+        levels = np.log2([1 + len(forest.rule) for forest in every]).astype(int)
+        for level in np.unique(levels):  # of about the same size, for they lie in one table
+            group = np.flatnonzero(levels == level)
+            z, found = grammar.parses(Forest.joined([every[i] for i in group]), decoder, seed)
+            done[group] = z > -np.inf
+            for i, log_p, rules_of_parse in zip(group, z, found, strict=True):
+                parses[chunk[i]] = rules_of_parse
+                if grammar is fine and done[i]:
+                    log_z[chunk[i]], kept[chunk[i]] = log_p, len(every[i].first) - 1
+        return done
 
     order = np.argsort(-lengths, kind="stable")
     while len(order):
         longest = int(lengths[order[0]])
         chunk, order = np.split(order, [max(1, _MOST // ((longest + 1) ** 2 * len(rules.subtypes)))])
-        found, todo = posteriors(words[chunk, : max(longest, 1)]), iter(range(len(chunk)))
-
-        def work(_: Any, chunk: Any = chunk, found: Any = found, todo: Any = todo) -> None:
-            for i in todo:
-                parse_one(chunk[i], found[i])
-
-        run_workers(work, cost=float((lengths[chunk] ** 3.0).sum()) * 1e3)
+        parse_some(chunk, posteriors(words[chunk, : max(longest, 1)]))
     out = np.full((len(words), max(map(len, parses), default=1) or 1), -1, np.int64)
     for row, found in zip(out, parses, strict=True):
         row[: len(found)] = found

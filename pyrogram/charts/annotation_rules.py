@@ -8,6 +8,7 @@ the right child's.
 """
 
 # mypy: disable-error-code="no-untyped-def"
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -88,17 +89,6 @@ class AnnotationRules:
         """Events of each multinomial (A, a), shape (number of pairs,)."""
         return np.repeat(self.stride, self.subtypes)[np.repeat(self.stride, self.subtypes) > 0]
 
-    @property
-    def first_multinomial(self) -> Any:
-        """The number of the multinomial (A, 0) of each symbol, shape ``(S,)``."""
-        present = np.where(self.stride > 0, self.subtypes, 0)
-        return np.cumsum(present) - present
-
-    @property
-    def tables(self) -> "Tables":
-        """What compiled code is given."""
-        return Tables(self.parent, self.left, self.right, self.offset, self.stride, self.subtypes, self.cells)
-
     @cached_property
     def _rows(self) -> tuple[Any, Any]:
         """Where the events of each rule for one a begin, in their order, and the rule."""
@@ -127,18 +117,6 @@ class AnnotationRules:
         return rows[:, None, None] + np.arange(self.cells[rule]).reshape(below)
 
 
-class Tables(NamedTuple):
-    """:class:`AnnotationRules` for compiled code."""
-
-    parent: Any
-    left: Any
-    right: Any
-    offset: Any
-    stride: Any
-    subtypes: Any
-    cells: Any
-
-
 class Forest(NamedTuple):
     """Nodes of many trees, or of all parses of sentences, one tree or sentence after the other, its root first.
 
@@ -162,35 +140,22 @@ class Forest(NamedTuple):
         """Number of nodes of each tree, 0 for what is no tree."""
         return np.diff(self.start)
 
-    def heights(self) -> Any:
-        """0 for a node of a tree that has no children, else one more than the highest child's, shape ``(M,)``."""
-        height = np.zeros(len(self.rule) + 1, np.int64)
-        height[-1] = -1
-        while True:
-            higher = np.append(np.maximum(height[self.left], height[self.right]) + 1, -1)
-            if (higher == height).all():
-                return height[:-1]
-            height = higher
-
-    def some(self, chosen: Any) -> tuple["Forest", Any]:
-        """Some of the trees, and their nodes."""
-        nodes = np.concatenate([np.arange(self.start[b], self.start[b + 1]) for b in chosen])
-        start = np.concatenate([[0], np.cumsum(self.lengths[chosen])])
-        moved = np.repeat(start[:-1] - self.start[chosen], self.lengths[chosen])
-        children = (np.where(child[nodes] >= 0, child[nodes] + moved, -1) for child in (self.left, self.right))
-        return Forest(start, np.arange(len(nodes) + 1), self.rule[nodes], *children), nodes
-
-
-class Places(NamedTuple):
-    """Where weights are: those of a branch with rule r, for a, from ``at[branch] + a * step[r]`` on."""
-
-    at: Any
-    step: Any
-
-
-def places_of(rules: AnnotationRules, forest: Forest) -> Places:
-    """Those of events."""
-    return Places(rules.offset[forest.rule], rules.stride[rules.parent])
+    @staticmethod
+    def joined(parts: Sequence["Forest"]) -> "Forest":
+        """Those of several, one after the other."""
+        nodes = np.cumsum([0, *(int(x.start[-1]) for x in parts)])
+        branches = np.cumsum([0, *(len(x.rule) for x in parts)])
+        children = [
+            np.concatenate([np.where(child >= 0, child + by, -1) for child, by in zip(x, nodes, strict=False)])
+            for x in ([part.left for part in parts], [part.right for part in parts])
+        ]
+        starts, firsts = ([getattr(x, name) for x in parts] for name in ("start", "first"))
+        return Forest(
+            np.concatenate([[0], *(x[1:] + by for x, by in zip(starts, nodes, strict=False))]),
+            np.concatenate([[0], *(x[1:] + by for x, by in zip(firsts, branches, strict=False))]),
+            np.concatenate([x.rule for x in parts]),
+            *children,
+        )
 
 
 def replace_subtypes(rules: AnnotationRules, subtypes: Any) -> AnnotationRules:

@@ -12,16 +12,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pyrogram.charts import annotation as chart
 from pyrogram.charts import expansions
+from pyrogram.charts.annotation_page import BLOCK, Annotations, program
 from pyrogram.charts.annotation_parse import DECODERS, Decoder, ParseTables, parse, parse_tables
 from pyrogram.charts.annotation_rules import AnnotationRules, Forest, link
 from pyrogram.charts.checks import broadcast_shapes, checked_words
 from pyrogram.charts.leftmost import Draws
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.grammar import (
+    Block,
     Grammar,
-    PackedBlock,
     TooLong,
     Weights,
     checked_inputs,
@@ -30,11 +30,9 @@ from pyrogram.operators import captured
 from pyrogram.printable import plural
 from pyrogram.sentences import Sentences, words_of
 
-from .annotations_collapsed import AnnotationUpdates
-from .annotations_derivation import SubtypeDerivation, linked
+from .annotations_derivation import SubtypeDerivation, SubtypeStructure, sums_of
 from .cfg import CFG
-
-BLOCK = "rules"
+from .recursive_collapsed import Plan, sweeps
 
 
 @dataclass(frozen=True)
@@ -105,8 +103,9 @@ class LatentAnnotations(Grammar):
             start=int(flat.start),
         )
         """The rules as arrays, for the charts."""
-        self._blocks = {BLOCK: PackedBlock(torch.Size([self.rules.num_events]), tuple(self.rules.sizes.tolist()))}
-        self._linked: dict[Any, Forest] = {}
+        self.annotations = Annotations(self.rules)
+        """The same as tables of the recursion."""
+        self._linked: dict[Any, tuple[Forest, Any]] = {}
         self._tables: ParseTables | None = None
 
     def __repr__(self) -> str:
@@ -119,8 +118,8 @@ class LatentAnnotations(Grammar):
         return {**super().__getstate__(), "_linked": {}, "_tables": None}
 
     @property
-    def blocks(self) -> Mapping[str, PackedBlock]:
-        return self._blocks
+    def blocks(self) -> Mapping[str, Block]:
+        return self.annotations.events.blocks
 
     @property
     def num_words(self) -> int:
@@ -144,25 +143,37 @@ class LatentAnnotations(Grammar):
             raise NotImplementedError(
                 "this result of latent annotations is not traced; log_prob, entropy, draws and decoders are"
             )
+        return self._kept(words)[0]
+
+    def nodes(self, words: Tensor) -> Any:
+        """The same as sentences of the recursion, see :meth:`.Annotations.nodes`."""
+        self.trees(words)
+        return self._kept(words)[1]
+
+    def _kept(self, words: Tensor) -> tuple[Forest, Any]:
         array = np.ascontiguousarray(words.detach().cpu().numpy(), np.int64)
         key = (array.shape, array.tobytes())
-        trees = self._linked.pop(key, None)
-        self._linked[key] = trees = link(self.rules, array) if trees is None else trees
+        kept = self._linked.pop(key, None)
+        if kept is None:
+            trees = link(self.rules, array)
+            kept = trees, self.annotations.nodes(trees)
+        self._linked[key] = kept
         while len(self._linked) > self.KEPT:
             del self._linked[next(iter(self._linked))]
-        return trees
+        return kept
 
     # ------------------------------------------------------------------ the interface
 
     def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
         words = checked_inputs(self, log_weights, words)
         batch = broadcast_shapes(log_weights[BLOCK].shape[:-1], words.shape[:-1])
-        return chart.log_partition(*linked(self, log_weights[BLOCK], words, batch)).reshape(batch)
+        log_z = sums_of(self, log_weights[BLOCK], words, batch).log_partition().reshape(batch)
+        return self._keep_nan(log_z, log_weights)
 
     def expected_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]:
         words = checked_inputs(self, log_weights, words, shared=True)
-        log_z, counts = chart.expected_counts(*linked(self, log_weights[BLOCK], words, words.shape[:-1]))
-        return log_z, {BLOCK: counts[0]}
+        log_z, counts = sums_of(self, log_weights[BLOCK], words, words.shape[:-1]).expected_counts()
+        return self._keep_nan(log_z, log_weights), {BLOCK: counts[0]}
 
     def sentence_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]:
         """log Z in nats and the expected counts of each tree by itself, ``batch`` and ``(*batch, R)``. No graph.
@@ -173,13 +184,18 @@ class LatentAnnotations(Grammar):
         """
         words, w = checked_inputs(self, log_weights, words), log_weights[BLOCK]
         batch = broadcast_shapes(w.shape[:-1], words.shape[:-1])
-        log_z, counts = chart.expected_counts(*linked(self, w.expand(*batch, w.shape[-1]), words, batch))
-        return log_z.reshape(batch), {BLOCK: counts.reshape(*batch, -1)}
+        log_z, counts = sums_of(self, w, words, batch).tree_counts()
+        return self._keep_nan(log_z.reshape(batch), log_weights), {BLOCK: counts.reshape(*batch, counts.shape[-1])}
 
     def collapsed_updates(self, words: Tensor | Sentences) -> CollapsedUpdates:
-        sentences = self.sentences(words)
-        is_plain = sentences.words.device.type == "cpu" and not self.nats
-        return AnnotationUpdates(self, sentences) if is_plain else super().collapsed_updates(sentences)
+        return sweeps(self, words, self._plan)
+
+    def _plan(self, sentences: Sentences) -> Plan:
+        """What sweeps over trees are compiled for."""
+        return Plan(
+            *(SubtypeStructure(self), sentences, program().program, self.annotations.sizes, self.annotations.events),
+            named=self.nodes(sentences.words),
+        )
 
     def derivation(
         self,

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,12 +13,13 @@ import torch
 from torch import Tensor
 from torch.distributions import constraints
 
-from pyrogram.charts import annotation as chart
-from pyrogram.charts.annotation_rules import AnnotationRules, Forest
+from pyrogram.charts.annotation_page import Sums, positions
 from pyrogram.charts.checks import broadcast_shapes
+from pyrogram.collapsed import check_trees, parts_of
 from pyrogram.distributions.charted import traceable
 from pyrogram.distributions.row_derivation import RowDerivation
 from pyrogram.operators import captured
+from pyrogram.sentences import Known, Sentences, Structure
 
 if TYPE_CHECKING:
     from .annotations import LatentAnnotations
@@ -68,9 +70,9 @@ class SubtypeDerivation(RowDerivation):
         table = torch.from_numpy(rules.subtypes[rules.parent]).to(words.device)
         return torch.where((words >= 0) & is_tree, table[words.clamp_min(0)], -1)
 
-    def _on(self, batch: torch.Size) -> Any:
-        """What charts take, for all of a batch."""
-        return linked(self.grammar, self._logs, self.words, batch)
+    def _sums(self, batch: torch.Size) -> Sums:
+        """What there is to sum for all of a batch."""
+        return sums_of(self.grammar, self._logs, self.words, batch)
 
     def _in_rows(self, nodes: Tensor, trees: Any, padding: float) -> Tensor:
         """Values of the nodes of B trees, shape ``(M, *rest)``, in place: ``(B, L, *rest)``."""
@@ -109,21 +111,19 @@ class SubtypeDerivation(RowDerivation):
 
     def marginals(self) -> Tensor:
         """p(node has subtype), shape ``(*batch_shape, L, K)``, K the most that a symbol has; 0 in the padding."""
-        on = self._on(self._own_batch)
-        shares = self._in_rows(chart.node_marginals(*on)[1], on[2], 0.0)
-        return shares.reshape(*self._own_batch, *shares.shape[1:]).expand(*self.batch_shape, *shares.shape[1:])
+        shares, batch, L = self._sums(self._own_batch).node_marginals(), self._own_batch, self.words.shape[-1]
+        trees = self.grammar.trees(self.words.long().expand(*batch, L).reshape(-1, L))
+        row, place = map(torch.from_numpy, positions(trees))
+        shares = self._in_rows(shares[row, 1 + place], trees, 0.0)
+        return shares.reshape(*batch, *shares.shape[1:]).expand(*self.batch_shape, *shares.shape[1:])
 
     # ------------------------------------------------------------------ values
 
     def _draw(self, batch: torch.Size, number: int) -> Tensor:
-        weights, rules, trees, model = self._on(batch)
-        nodes = chart.sample(weights, rules, trees, model, number)  # -1 of what has no derivation
-        return self._in_rows(nodes.T, trees, -1).movedim(-1, 0)
+        return self._sums(batch).sample(number)
 
     def _best(self, k: int) -> tuple[Tensor, Tensor]:
-        weights, rules, trees, model = self._on(self._own_batch)
-        nodes, scores = chart.top_k(weights, rules, trees, model, k)
-        return scores, self._in_rows(nodes.T, trees, -1).movedim(-1, 0)
+        return self._sums(self._own_batch).best(k)
 
     def _listed(self, words: Tensor) -> Tensor:
         law = SubtypeDerivation(self.grammar, None, words, log_weights=self.log_weights, validate_args=False)
@@ -147,15 +147,61 @@ class SubtypeDerivation(RowDerivation):
         return hot.to(self._logs.dtype)
 
 
-def linked(
-    grammar: LatentAnnotations, log_weights: Tensor, words: Tensor, batch: torch.Size
-) -> tuple[Tensor, AnnotationRules, Forest, Any]:
-    """What charts take: W grammars ``(W, R)``, rules, the B linked trees of a batch, and the grammar of each."""
+def sums_of(grammar: LatentAnnotations, log_weights: Tensor, words: Tensor, batch: torch.Size) -> Sums:
+    """Sums of the B trees of a batch under grammars of shape ``(*grammars, R)``."""
     grammars, L = log_weights.shape[:-1], words.shape[-1]
-    trees = grammar.trees(words.long().expand(*batch, L).reshape(-1, L))
+    nodes = grammar.nodes(words.long().expand(*batch, L).reshape(-1, L))
     model = torch.arange(grammars.numel()).reshape(grammars).expand(batch).reshape(-1)
     flat = log_weights.reshape(grammars.numel(), log_weights.shape[-1])
-    return flat, grammar.rules, trees, np.ascontiguousarray(model.numpy())
+    return Sums(grammar.annotations, flat, nodes, np.ascontiguousarray(model.numpy()))
+
+
+class SubtypeStructure(Structure):
+    """Rows of subtypes, of which there is no evidence."""
+
+    derivation = "subtypes"
+
+    def __init__(self, grammar: LatentAnnotations) -> None:
+        self.grammar = grammar
+
+    def kinds(self, known: Known) -> Mapping[str, int]:
+        return {}
+
+    def checked(self, tables: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return dict(tables)
+
+    def check_words(self, words: Tensor, tables: Mapping[str, Tensor]) -> None:
+        """There is nothing to check."""
+
+    def factors(self, sentences: Sentences) -> dict[str, Tensor]:
+        return {}
+
+    def log_factors(self, sentences: Sentences, derivations: Tensor) -> Tensor:
+        fits = self._law(sentences.words).support.check(derivations)
+        return torch.where(fits, 0.0, -torch.inf).double()
+
+    def num_events(self, n: int) -> int:
+        return n
+
+    def _law(self, words: Tensor) -> SubtypeDerivation:
+        zeros = torch.zeros(self.grammar.rules.num_events, dtype=torch.float64)
+        return SubtypeDerivation(self.grammar, None, words, log_weights={"rules": zeros}, validate_args=False)
+
+    def check_derivations(self, words: Tensor, derivations: Tensor) -> None:
+        check_trees(derivations, words.shape)
+        if not bool(self._law(words).support.check(derivations).all()):
+            raise ValueError("trees must be subtypes of the nodes of the trees, and then -1, but some are not")
+
+    def events(self, words: Tensor, derivations: Tensor) -> Tensor:
+        return self._law(words).events(derivations)
+
+    def replace(self, derivations: Tensor, events: Any, positions: Any, accepted: Any) -> None:
+        subtypes = np.where(events < 0, -1, self.grammar.annotations.subtype[events])
+        derivations.numpy()[accepted] = subtypes[accepted, : derivations.shape[1]]
+
+    def add_parts(self, total: Tensor | None, words: Tensor, derivations: Tensor) -> Tensor:
+        counts = parts_of(self.grammar, words, derivations).to(torch.float32)
+        return counts if total is None else total.add_(counts)
 
 
 class Subtypes(constraints.Constraint):

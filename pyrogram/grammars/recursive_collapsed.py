@@ -26,11 +26,11 @@ from pyrogram.collapsed import (
 )
 from pyrogram.event_map import EventMap, first_events, multinomials_of, num_events, numbers_of_entries
 from pyrogram.grammar import Grammar
-from pyrogram.recursion.emit.inputs import Numbers
+from pyrogram.recursion.emit.inputs import Numbers, whole_vectors
 from pyrogram.recursion.run.program import Program, longest_first
 from pyrogram.sentences import Factors, Sentences, Structure
 from pyrogram.sweeps.engine import UNCOUNTED, SweepEngine
-from pyrogram.sweeps.events import CELL, Corpus, SentenceTable
+from pyrogram.sweeps.events import CELL, NEVER, Corpus, SentenceTable
 
 _AT_ONCE = 2**10  # sentences whose factors are made at a time
 
@@ -48,6 +48,7 @@ class Plan:
     :param entries: where weights are tied, which entry of all each event is.
     :param nats: logs of factors of events that are not counted; None: there are none.
     :param sums: a program with the same sums, by which no derivations are drawn; None: the same.
+    :param named: words and links of the program, where they are not the sentences' own, see :class:`.Corpus`.
     """
 
     structure: Structure
@@ -60,6 +61,7 @@ class Plan:
     entries: Numbers | None = None
     nats: Any = None
     sums: Program | None = None
+    named: tuple[Numbers, Mapping[str, Numbers]] | None = None
 
 
 def sweeps(
@@ -141,6 +143,15 @@ def numbers_of(
     return {name: SentenceTable(rows, row) for name, rows in factors.items()}
 
 
+def _in_vectors(events: EventMap) -> EventMap:
+    """The same, with room for whole vectors in the last axis of each table."""
+    tables = {}
+    for name, table in events.tables.items():
+        tables[name] = np.full(whole_vectors(table.shape), NEVER)
+        tables[name][..., : table.shape[-1]] = table
+    return replace(events, tables=tables, is_same=False)
+
+
 class RecursiveUpdates(CollapsedUpdates):
     """Sweeps of a grammar that is a recursion; words must lie on the CPU.
 
@@ -160,13 +171,18 @@ class RecursiveUpdates(CollapsedUpdates):
         self._structure: Structure = plan.structure
         self._entries, multinomials = numbers_of_entries(self.blocks, plan.entries)
         is_plain = plan.entries is None and plan.nats is None and not plan.events.located
+        linked = bool(plan.program.recursion.linked)
+        events = _in_vectors(plan.events) if linked else plan.events
+        # Where weights are read in place, elements that are never events are zeros there.
+        is_one_to_one = events.is_injective if linked else events.is_one_to_one
         corpus = Corpus(
-            *(self.words.numpy(), plan.events.lookups, self._entries, multinomials, plan.sizes, plan.lists),
+            *(self.words.numpy(), events.lookups, self._entries, multinomials, plan.sizes, plan.lists),
             given=plan.given,
             located=plan.events.located,
             nats=plan.nats,
             positions=self._structure.positions(self.words.shape[1]),
-            is_direct=is_plain and plan.events.is_one_to_one,
+            is_direct=is_plain and is_one_to_one,
+            named=plan.named,
         )
         sums = None if plan.sums is None else plan.sums.recursion
         self._engine = SweepEngine(plan.program.recursion, corpus, sums)

@@ -41,6 +41,11 @@ def check_kinds(recursion: Recursion, blocks: Mapping[str, Block]) -> None:
         raise TypeError(
             f"recursion must be what a page returns when it is called, page(), not {type(recursion).__name__}"
         )
+    if recursion.linked:
+        raise TypeError(
+            f"{recursion.name} has links, {', '.join(sorted(recursion.linked))}, and sentences of a grammar are words "
+            "alone; give links to a pyrogram.recursion.Program"
+        )
     for name, block in blocks.items():
         if not isinstance(block, Block) or not isinstance(block.shape, torch.Size):
             raise TypeError(f"block {name!r} must be Block(torch.Size(shape)), not {block!r}")

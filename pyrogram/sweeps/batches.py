@@ -21,13 +21,14 @@ from pyrogram.recursion.code.expressions import (
     Element,
     Expression,
     Name,
+    fill,
     greatest,
     least,
     value,
     vector_of,
     with_lane,
 )
-from pyrogram.recursion.emit.driver import LOG_Z, Blocks
+from pyrogram.recursion.emit.driver import LOG_Z, OF_NUMBERS, Blocks
 from pyrogram.recursion.emit.names import BEGIN, COUNT, HERE, LENGTHS, ORDER, RAGGED, B, N
 from pyrogram.recursion.rules.lowering import lower
 from pyrogram.recursion.rules.recursions import Recursion
@@ -73,7 +74,7 @@ class Sweeps(Blocks):
 
     def __init__(self, recursion: Recursion, given: frozenset[str], listed: bool, lanes: int) -> None:
         self.listed, self.layout = listed, SentenceLayout(lower(recursion), given, listed)
-        super().__init__(recursion, lanes, "float64", self.layout, logs=False)
+        super().__init__(recursion, lanes, "float64", self.layout, shared=bool(recursion.linked), logs=False)
 
     def sweep_parameters(self) -> list[Array | Name]:
         """Those that sweeps have in common."""
@@ -142,6 +143,7 @@ class Sweeps(Blocks):
                 counts = counts - self.cell(sentence_counts, SENTENCE, cell)
             return code.let(greatest(vector_of(0.0), counts) + gather(ALPHA, PLACES, at))
 
+        in_place = self.elements.tables.in_place
         with self.elements.each_lane():
             for cell in self.cells_of(ENTRIES_END, NUMBERS_END):
                 self.put_cell(self.cell(weights, FIRST, cell), vector_of(1.0) / pseudo(cell))
@@ -154,6 +156,10 @@ class Sweeps(Blocks):
                 self.clear(NUMBERS, FIRST, Name("elements.end", "int"))
                 for element, number, event in self.elements_listed():
                     self.put_element(code.let(FIRST + element), weights[FIRST + number] * TILTS[event], event)
+            if in_place:  # nobody else sees them
+                OF_NUMBERS.begin(code)
+                with code.loop("x", 0, Name("elements.end", "int")) as x:
+                    OF_NUMBERS.include(code, fill(NUMBERS[FIRST + x]))
 
     def put_element(self, place: Expression, weight: Expression, event: Expression) -> None:
         """Write the weight of an element that is listed.

@@ -41,8 +41,9 @@ class CollapsedSweep(Sweeps):
                 self.feed_reals()
                 self.inside()
                 self.put_log_z()
+                self._clear()
                 self.outside()
-                self._drain()
+                self.elements.drain()
                 with self.elements.each_lane():
                     self._collect()
                     self._sum_rows()
@@ -53,13 +54,12 @@ class CollapsedSweep(Sweeps):
         drained = [self.layout.posteriors[0]] if self.listed else []
         return Function("collapsed_vb", [*self.sweep_parameters(), OWN, OUT, ENTROPIES, *drained], code.body)
 
-    def _drain(self) -> None:
-        """Posteriors of elements."""
+    def _clear(self) -> None:
+        """Zero for posteriors of elements."""
         with self.elements.each_lane():
             self.clear(OUT, SENTENCE, NUMBERS_END)
             if self.listed:
                 self.clear(*self.layout.posteriors, Name("elements.end", "int"))
-        self.elements.drain()
 
     def _collect(self) -> None:
         """Counts of entries, from those of elements that are listed."""

@@ -69,10 +69,17 @@ class SweepEngine:
         self._functions = dict[tuple[str, int], Compiled]()
         self._kept = dict[tuple[str, int], dict[str, Any]]()  # memory by function and lanes
         axes = WordAxes.of(self._cells)
-        self._words = SentenceWords.of(corpus.words, axes.constants)
+        names = self._layout.kinds_of_words
+        of_words: dict[str, Numbers] = dict.fromkeys(names, corpus.words)
+        self._lengths, named = corpus.named or ((corpus.words >= 0).sum(1), of_words)
+        inside = np.arange(max((w.shape[1] for w in named.values()), default=0)) < self._lengths[:, None]
+        self._words = {
+            name: SentenceWords.of(np.where(inside, named[name], -1), axes.constants.get(name, ())) for name in names
+        }
+        self._links = {name: np.ascontiguousarray(named[name], np.int64) for name in sorted(recursion.linked)}
         parts = [
             (these, self._events_of(these, events))
-            for these, events in events_of_elements(self._layout.events, axes, corpus, self._words)
+            for these, events in events_of_elements(self._layout.events, axes, corpus, self._lengths, self._words)
         ]
         self.events = SentenceEvents.joined([part for _, part in parts], np.concatenate([these for these, _ in parts]))
 
@@ -96,7 +103,8 @@ class SweepEngine:
         one, nothing = len(self.corpus.multinomials) - 2, len(self.corpus.multinomials) - 1
         elements = np.stack([numbers, numbers, np.full(E, len(self.corpus.entries) - 1)], 1).astype(np.int32)
         some = copy.copy(self)
-        some._words = self._words.some(these)
+        some._lengths, some._words = self._lengths[these], {n: w.some(these) for n, w in self._words.items()}
+        some._links = {name: links[these] for name, links in self._links.items()}
         some.given = {name: SentenceTable(rows, row[these]) for name, (rows, row) in self.given.items()}
         some.events = SentenceEvents.direct(self.corpus, np.where(events == NEVER, nothing, one), elements)
         counts, out = np.full(nothing + 1, UNCOUNTED), np.zeros(len(some.events.places.values))
@@ -126,7 +134,7 @@ class SweepEngine:
         :param order: a permutation of the sentences, int64.
         """
         values = self._values(counts, alpha, batch_size)
-        values |= {"own": own, "out": out, "entropies": np.zeros(len(self._words.lengths))}
+        values |= {"own": own, "out": out, "entropies": np.zeros(len(self._lengths))}
         self._run("collapsed_vb", values, order, batch_size)
         return values["log_z"], values["entropies"]
 
@@ -148,7 +156,7 @@ class SweepEngine:
             weight.
         :param rows: events of the corpus by sentence, shape ``(N, L)``, int64, padded with -1, changed.
         """
-        N = len(self._words.lengths)
+        N = len(self._lengths)
         size = max(1, min(batch_size, N))
         values = self._values(counts, alpha, size)
         values |= {
@@ -189,10 +197,10 @@ class SweepEngine:
     def _are_alone(self, order: Numbers, batch_size: int) -> Numbers:
         """Which batches are done one sentence after the other: where charts in lanes have room for others in vain."""
         batches = np.arange(0, len(order), batch_size)
-        if batch_size == 1:
+        if batch_size == 1 or self.recursion.linked:  # positions that are data differ from lane to lane
             return np.ones(len(batches), np.bool_)
         blocks = np.flatnonzero(np.arange(len(order)) % batch_size % CELL == 0)
-        lengths = self._words.lengths[order].astype(np.float64)
+        lengths = self._lengths[order].astype(np.float64)
         longest = np.maximum.reduceat(lengths, blocks)
         in_lanes = np.where(longest >= LONG, 1.5, 0.0) * longest**self._positions
         alone: Numbers = np.add.reduceat(lengths**self._positions, batches)
@@ -200,7 +208,7 @@ class SweepEngine:
 
     def _memory(self, name: str, values: Mapping[str, Any], sentences: Numbers, lanes: int) -> dict[str, Any]:
         """The memory that a function needs for some sentences; kept for the next sweep."""
-        n, room = max(1, int(self._words.lengths[sentences].max())), max(1, self.events.room)
+        n, room = max(1, int(self._lengths[sentences].max())), max(1, self.events.room)
         pitch = (n + 1) | 1  # odd: so rows do not fall into the same cache sets
         kept = self._kept.get((name, lanes))
         if kept is not None and kept["pitch"] >= pitch and kept["room"] >= room:
@@ -219,10 +227,13 @@ class SweepEngine:
 
     def _values(self, counts: Numbers, alpha: Numbers, batch_size: int) -> dict[str, Any]:
         """The parameters that both sweeps have, but order and memory."""
-        events, words = self.events, self._words
-        values: dict[str, Any] = {}
-        for name in self._layout.words:
-            values |= {f"words.{name}": words.local, f"words.{name}.b": words.local.shape[1]}
+        events = self.events
+        values: dict[str, Any] = {"lengths": self._lengths}
+        for name, words in self._words.items():
+            values |= {f"distinct.{name}": words.distinct, f"kinds.{name}": words.kinds}
+            values |= {f"kinds.{name}.b": words.kinds.shape[1]}
+        for name, numbers in {**{n: w.local for n, w in self._words.items()}, **self._links}.items():
+            values |= {f"words.{name}": numbers, f"words.{name}.b": numbers.shape[1]}
         values |= {f"size.{name}": size for name, size in self.corpus.sizes.items()}
         values |= {f"list.{name}": column for name, column in self._lists.items()}
         for name, (rows, row) in self.given.items():
@@ -232,16 +243,12 @@ class SweepEngine:
         for name in ("places", "owners", "rows", "elements"):
             values |= {f"{name}.{part}": array for part, array in getattr(events, name)._asdict().items()}
         return values | {
-            "lengths": words.lengths,
-            "distinct": words.distinct,
-            "kinds": words.kinds,
-            "kinds.b": words.kinds.shape[1],
             "entry_ends": events.entry_ends,
             "batch_size": batch_size,
             "counts": counts,
             "alpha": alpha,
             "tilts": self._tilts,
-            "log_z": np.zeros(len(words.lengths)),
+            "log_z": np.zeros(len(self._lengths)),
         }
 
     def _function(self, name: str, lanes: int) -> Compiled:

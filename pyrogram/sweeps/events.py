@@ -79,6 +79,7 @@ class Corpus:
     """Sentences, and what is counted of them.
 
     :param words: shape ``(N, n)``, padded with -1.
+    :param named: where sentences are other than these words, their lengths ``(N,)``, and words and links by name.
     :param tables: the events of weights without positions.
     :param entries: which number of the corpus each event is, of R events, :data:`NEVER` and :data:`ONE`, int32, shape
         ``(R + 2,)``.
@@ -105,6 +106,7 @@ class Corpus:
     nats: Numbers | None = None
     positions: Trace = field(default_factory=dict)
     is_direct: bool = False
+    named: tuple[Numbers, Mapping[str, Numbers]] | None = None
 
     @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -122,12 +124,12 @@ class Corpus:
 class WordAxes:
     """Which axes of each weight are words, or constants beside words, wherever a rule speaks of it.
 
-    :param axes: by table.
-    :param constants: that stand in them, increasing.
+    :param axes: by table, of each axis the name of the words, empty if it has none.
+    :param constants: that stand in them, increasing, by the name of the words.
     """
 
-    axes: dict[str, tuple[bool, ...]]
-    constants: tuple[int, ...]
+    axes: dict[str, tuple[str, ...]]
+    constants: dict[str, tuple[int, ...]]
 
     @staticmethod
     def of(cells: Cells) -> WordAxes:
@@ -138,18 +140,19 @@ class WordAxes:
             for column, x in zip(columns, f.symbols, strict=True):
                 column.append(x)
 
-        def is_word(column: list[object]) -> bool:
-            return any(isinstance(x, Word) for x in column) and all(isinstance(x, (Word, Constant)) for x in column)
+        def words_of(column: list[object]) -> str:
+            names = {x.words for x in column if isinstance(x, Word)}
+            if len(names) > 1:
+                raise ValueError(f"an axis of a weight has words of one name in sweeps, but one has {sorted(names)}")
+            return min(names) if names and all(isinstance(x, (Word, Constant)) for x in column) else ""
 
-        by_table = {name: tuple(map(is_word, columns)) for name, columns in seen.items()}
-        values = {
-            x.value
-            for name, columns in seen.items()
-            for column, by_word in zip(columns, by_table[name], strict=True)
-            for x in column
-            if by_word and isinstance(x, Constant)
-        }
-        return WordAxes(by_table, tuple(sorted(values)))
+        by_table = {name: tuple(map(words_of, columns)) for name, columns in seen.items()}
+        constants: dict[str, set[int]] = {name: set() for axes in by_table.values() for name in axes if name}
+        for table, columns in seen.items():
+            for column, name in zip(columns, by_table[table], strict=True):
+                if name:
+                    constants[name].update(x.value for x in column if isinstance(x, Constant))
+        return WordAxes(by_table, {name: tuple(sorted(values)) for name, values in constants.items()})
 
 
 class Lists(NamedTuple):
@@ -292,13 +295,11 @@ def _whole(counts: Numbers) -> Numbers:
 class SentenceWords(NamedTuple):
     """The distinct words of sentences.
 
-    :param lengths: n of each sentence, shape ``(N,)``.
     :param distinct: u of each sentence, shape ``(N,)``.
     :param local: the number of each word among the distinct ones of its sentence, shape ``(N, n)``.
     :param kinds: the distinct words of each sentence in the order of these numbers, shape ``(N, u or more)``.
     """
 
-    lengths: Numbers
     distinct: Numbers
     local: Numbers
     kinds: Numbers
@@ -312,7 +313,8 @@ class SentenceWords(NamedTuple):
         N, n = words.shape
         C, real = len(constants), words >= 0
         others = np.where(real & ~np.isin(words, constants), words, -1)
-        in_order = np.sort(others, 1)
+        order = np.argsort(others, 1)
+        in_order = np.take_along_axis(others, order, 1)
         first = np.ones((N, n), np.bool_)
         first[:, 1:] = in_order[:, 1:] != in_order[:, :-1]
         first &= in_order >= 0
@@ -320,13 +322,12 @@ class SentenceWords(NamedTuple):
         kinds[:, :C] = constants
         sentence, _ = np.nonzero(first)
         kinds[sentence, C + np.cumsum(first, 1)[first] - 1] = in_order[first]
-        local = np.full((N, n), C)
-        for x in range(n):  # how many of the other distinct words are less than each
-            local += words > kinds[:, C + x, None]
+        local = np.empty((N, n), np.int64)
+        np.put_along_axis(local, order, C - 1 + np.cumsum(first, 1), 1)
         for x, constant in enumerate(constants):
             local[words == constant] = x
         local[~real] = 0
-        return SentenceWords(real.sum(1), C + first.sum(1), local, kinds)
+        return SentenceWords(C + first.sum(1), local, kinds)
 
     def some(self, these: Numbers) -> SentenceWords:
         """Those of some sentences."""
@@ -334,15 +335,22 @@ class SentenceWords(NamedTuple):
 
 
 def events_of_elements(
-    weights: Sequence[WeightTable], axes: WordAxes, corpus: Corpus, words: SentenceWords
+    weights: Sequence[WeightTable],
+    axes: WordAxes,
+    corpus: Corpus,
+    lengths: Numbers,
+    words: Mapping[str, SentenceWords],
 ) -> Iterator[tuple[Numbers, Numbers]]:
     """Sentences whose tables have one shape, and the event that each of their elements is, int32, shape ``(S, E)``.
 
     :param weights: the tables.
+    :param lengths: of the sentences, shape ``(N,)``.
+    :param words: by name.
     """
 
     def events(these: Numbers) -> Numbers:
-        S, n, kinds = len(these), int(words.lengths[these[0]]), words.kinds[these, : words.distinct[these[0]]]
+        S, n = len(these), int(lengths[these[0]])
+        kinds = {name: w.kinds[these, : w.distinct[these[0]]] for name, w in words.items()}
         parts = [np.zeros((S, 0), np.int32)]
         for w in weights:
             if w.name in corpus.located:
@@ -350,13 +358,15 @@ def events_of_elements(
                 part = corpus.located[w.name][within_sentences]
             else:
                 table = corpus.tables[w.name]
-                part = table.event(_index(table.shape, axes.axes[w.name], kinds))
+                part = table.event(_index(table.shape, axes.axes[w.name], kinds, S))
             parts.append(part.reshape(S, -1).astype(np.int32))
         return np.concatenate(parts, 1)
 
-    if not len(words.lengths):
+    if not len(lengths):
         yield np.zeros(0, np.int64), np.zeros((0, 0), np.int32)
-    alike = np.stack([words.distinct, words.lengths if corpus.located else words.distinct], 1)
+    alike = np.stack([np.zeros_like(lengths), *(w.distinct for w in words.values())], 1)
+    if corpus.located:
+        alike[:, 0] = lengths
     for shape in np.unique(alike, axis=0):
         group = np.flatnonzero((alike == shape).all(1))
         size = max(CELL, _AT_ONCE // max(1, events(group[:1]).size))
@@ -364,10 +374,10 @@ def events_of_elements(
             yield group[start : start + size], events(group[start : start + size])
 
 
-def _index(shape: tuple[int, ...], by_word: tuple[bool, ...], kinds: Numbers) -> Numbers:
+def _index(shape: tuple[int, ...], by_word: tuple[str, ...], kinds: Mapping[str, Numbers], S: int) -> Numbers:
     """The numbers of the elements of some sentences' parts of a table, shape ``(S, elements)``."""
-    index = np.zeros((len(kinds), 1), np.int64)
+    index = np.zeros((S, 1), np.int64)
     for size, w in zip(shape, by_word, strict=True):
-        along = kinds if w else np.broadcast_to(np.arange(size), (len(kinds), size))
-        index = (index[:, :, None] * size + along[:, None, :]).reshape(len(kinds), -1)
+        along = kinds[w] if w else np.broadcast_to(np.arange(size), (S, size))
+        index = (index[:, :, None] * size + along[:, None, :]).reshape(S, -1)
     return index

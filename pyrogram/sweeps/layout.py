@@ -16,7 +16,6 @@ from pyrogram.recursion.rules.language import Constant, Ref, Word
 from .events import CELL, WordAxes
 
 NUMBERS, OUT = Array("numbers", "element"), Array("out", "element")
-KINDS = Array("kinds", "int")  # the distinct words of sentences
 ROOM = Name("room", "int")
 FIRST, SENTENCE = Name("first", "int"), Name("sentence", "int")
 """Where the elements of the lane at hand begin in ``numbers``, and the numbers of its sentence among those of all."""
@@ -39,7 +38,13 @@ class SentenceLayout(Layout):
         parameters = [p for p in super().parameters() if not p.name.startswith("weight.") or self._is_given(p.name)]
         parameters += [self._rows(w.name) for w in self.weights if w.name in self.given]
         parameters += [self._extent(w, a) for w in self.events for a in range(w.num_axes)]
-        return [*parameters, Array("distinct", "int"), KINDS, Name("kinds.b", "int"), Array("entry_ends", "int"), ROOM]
+        for name in self.kinds_of_words:
+            parameters += [
+                Array(f"distinct.{name}", "int"),
+                Array(f"kinds.{name}", "int"),
+                Name(f"kinds.{name}.b", "int"),
+            ]
+        return [*parameters, Array("entry_ends", "int"), ROOM]
 
     def _is_given(self, parameter: str) -> bool:
         """Whether a parameter is a table that is given, or one of its strides."""
@@ -49,6 +54,11 @@ class SentenceLayout(Layout):
     def _word_axes(self) -> WordAxes:
         return WordAxes.of(self.cells)
 
+    @cached_property
+    def kinds_of_words(self) -> list[str]:
+        """Names of words, which links are not."""
+        return sorted({*self.words} - self.cells.recursion.linked)
+
     def _rows(self, table: str) -> Array:
         return Array(f"row.{table}", "int")
 
@@ -56,7 +66,7 @@ class SentenceLayout(Layout):
         return False
 
     def word(self, x: Word) -> Expression:
-        return KINDS[B * Name("kinds.b", "int") + self.symbol(x)]
+        return Array(f"kinds.{x.words}", "int")[B * Name(f"kinds.{x.words}.b", "int") + self.symbol(x)]
 
     def row(self, table: str) -> Expression:
         return Name(f"row.of.{table}", "int") if table in self.given else super().row(table)
@@ -69,12 +79,13 @@ class SentenceLayout(Layout):
         shape: list[Expression] = [Name("positions", "int")] * w.num_positions
         for axis, (size, by_word) in enumerate(zip(w.sizes, self._word_axes.axes[w.name], strict=True)):
             known = value(size) if isinstance(size, int) else self._extent(w, w.num_positions + axis)
-            shape.append(Name("u", "int") if by_word else known)
+            shape.append(Name(f"u.{by_word}", "int") if by_word else known)
         return shape
 
     def enter(self, code: Code, lane: Expression) -> None:
         """Set variables for the sentence ``b`` in a lane: where parts of tables begin, and their numbers."""
-        code.set("u", Array("distinct", "int")[B])
+        for name in self.kinds_of_words:
+            code.set(f"u.{name}", Array(f"distinct.{name}", "int")[B])
         code.set("positions", LENGTHS[B] + 1)
         code.set(FIRST.name, lane * ROOM)
         code.set(SENTENCE.name, Array("places.starts", "int")[B])
@@ -100,12 +111,15 @@ class SentenceLayout(Layout):
         indices = super().axis_values(ref)
         for axis, (x, by_word) in enumerate(zip(ref.symbols, self._word_axes.axes[ref.table], strict=True)):
             if by_word and isinstance(x, Constant):
-                indices[len(ref.positions) + axis] = value(self._word_axes.constants.index(x.value))
+                indices[len(ref.positions) + axis] = value(self._word_axes.constants[by_word].index(x.value))
         return indices
 
     def weight(self, ref: Ref, table: str | None = None) -> Element:
         """The weight of an event, or one that is given."""
         return super().weight(ref, table) if ref.table in self.given else NUMBERS[FIRST + self._place(ref)]
+
+    def strides(self, ref: Ref, prefix: str) -> list[Expression]:
+        return super().strides(ref, prefix if ref.table in self.given else "trace")
 
     @property
     def posteriors(self) -> tuple[Array, Expression]:

@@ -7,13 +7,24 @@ and its children. To update a node, its own rule and its parent's, with all that
 """
 
 # mypy: disable-error-code="no-untyped-def"
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from pyrogram.charts.annotation_rules import AnnotationRules, Forest
 from pyrogram.charts.runtime.compiling import kernel
+
+
+class Tables(NamedTuple):
+    """:class:`.AnnotationRules` for compiled code."""
+
+    parent: Any
+    left: Any
+    right: Any
+    offset: Any
+    stride: Any
+    subtypes: Any
 
 
 class Nodes:
@@ -25,13 +36,15 @@ class Nodes:
         for child in (trees.left, trees.right):
             parents = (child >= 0).nonzero()[0]
             above[child[parents]] = parents
+        present = np.where(rules.stride > 0, rules.subtypes, 0)
         #: each node's parent, or -1; and by symbol A the number of the multinomial of (A, 0)
-        self.above, self.first = above, rules.first_multinomial
+        self.above, self.first = above, np.cumsum(present) - present
+        self.tables = Tables(rules.parent, rules.left, rules.right, rules.offset, rules.stride, rules.subtypes)
 
     def expected_counts(self, q: Any) -> Any:
         """Expected counts of all events, shape ``(R,)``."""
         out = np.zeros(self.rules.num_events)
-        _count(self.trees, self.rules.tables, q, out)
+        _count(self.trees, self.tables, q, out)
         return out
 
     def sweep(self, counts: Any, alpha: Any, totals: Any, q: Any) -> None:
@@ -42,7 +55,7 @@ class Nodes:
         :param totals: of counts plus alpha in each multinomial, changed.
         :param q: changed.
         """
-        _sweep(self.trees, self.above, self.rules.tables, self.first, counts, alpha, totals, q)
+        _sweep(self.trees, self.above, self.tables, self.first, counts, alpha, totals, q)
 
 
 @kernel
@@ -55,7 +68,7 @@ def _count(trees, tables, q, out):
 def _add_events(v, sign, trees, tables, q, counts):
     """Add what the rule at a node counts, or take it out."""
     _, _, rule, left, right = trees
-    parent, rule_left, rule_right, offset, stride, subtypes, _ = tables
+    parent, rule_left, rule_right, offset, stride, subtypes = tables
     r = rule[v]
     A = parent[r]
     l, t = left[v], right[v]
@@ -107,7 +120,7 @@ def _sweep(trees, above, tables, first, counts, alpha, totals, q):
 def _own_average(v, trees, tables, counts, alpha, q):
     """For each a, what the rule at the node weighs on average over its children's subtypes."""
     _, _, rule, left, right = trees
-    parent, rule_left, rule_right, offset, stride, subtypes, _ = tables
+    parent, rule_left, rule_right, offset, stride, subtypes = tables
     r = rule[v]
     l, t = left[v], right[v]
     KB = subtypes[rule_left[r]] if l >= 0 else 1
@@ -127,7 +140,7 @@ def _own_average(v, trees, tables, counts, alpha, q):
 def _parent_average(v, p, trees, tables, counts, alpha, q, out):
     """For each subtype of v, what the rule at its parent p weighs on average over p and the sibling."""
     _, _, rule, left, right = trees
-    parent, rule_left, rule_right, offset, stride, subtypes, _ = tables
+    parent, rule_left, rule_right, offset, stride, subtypes = tables
     r = rule[p]
     l, t = left[p], right[p]
     KB = subtypes[rule_left[r]]

@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""Charts of latent annotations: which rows are trees, engines against each other, log space, threads."""
+"""Sums over subtypes: which rows are trees, compiled code against torch's, weights of any size, threads."""
 
 import itertools
 
@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from pyrogram.charts import annotation, annotation_torch
+from pyrogram.charts.annotation_page import BLOCK, Annotations, Sums, positions, program
 from pyrogram.charts.annotation_rules import AnnotationRules, Forest, link, replace_subtypes
-from pyrogram.charts.annotation_sums import Posteriors
+from pyrogram.recursion.run import engine
 
 # 0: S -> A, 1: A -> A B, 2: A -> x, 3: B -> C, 4: C -> z, 5: C -> A C
 RULES = AnnotationRules(
@@ -36,6 +36,20 @@ def some_weights(seed: int = 0, spread: float = 1.0, rules: AnnotationRules = RU
     return spread * torch.randn(1, rules.num_events, generator=generator, dtype=torch.float64)
 
 
+def sums(weights: torch.Tensor, rules: AnnotationRules, trees: Forest, own: np.ndarray) -> Sums:
+    annotations = Annotations(rules)
+    return Sums(annotations, weights, annotations.nodes(trees), own)
+
+
+def in_torch(weights: torch.Tensor, rules: AnnotationRules, trees: Forest) -> torch.Tensor:
+    """log Z of trees under one grammar, by torch's engine."""
+    annotations = Annotations(rules)
+    n, words = annotations.nodes(trees)
+    rows = {name: torch.from_numpy(table) for name, table in words.items()}
+    tables = annotations.events.gathered({BLOCK: weights})
+    return program().torch_engine.log_partition(tables, torch.from_numpy(n), rows, annotations.sizes, {})
+
+
 def test_events_are_numbered_without_gaps() -> None:
     events = np.concatenate([RULES.events(r).reshape(-1) for r in range(6)])
     assert sorted(events) == list(range(RULES.num_events))
@@ -52,7 +66,6 @@ def test_link() -> None:
     assert trees.lengths.tolist() == [10, 2, 8]
     assert trees.left[:10].tolist() == [1, 2, -1, 4, 5, 6, -1, 8, -1, -1]
     assert trees.right[:10].tolist() == [-1, 3, -1, -1, 9, 7, -1, -1, -1, -1]
-    assert trees.heights()[:10].tolist() == [6, 5, 0, 4, 3, 2, 0, 1, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -63,10 +76,10 @@ def test_what_is_no_tree(row: list[int]) -> None:
     rows = np.array([row + [-1] * (width - len(row)), [0, 2] + [-1] * (width - 2)])
     trees = link(RULES, rows)
     assert trees.lengths.tolist() == [0, 2]
-    log_z, counts = annotation.expected_counts(some_weights(), RULES, trees, OWN[:2])
+    log_z, counts = sums(some_weights(), RULES, trees, OWN[:2]).expected_counts()
     assert log_z[0] == -torch.inf and log_z[1] > -torch.inf
     assert counts.sum() == pytest.approx(2.0)
-    assert annotation_torch.log_partition(some_weights(), RULES, trees, OWN[:2])[0] == -torch.inf
+    assert in_torch(some_weights(), RULES, trees)[0] == -torch.inf
 
 
 def test_link_refuses_what_is_no_rule() -> None:
@@ -83,9 +96,9 @@ def test_start_has_one_subtype() -> None:
 def both_engines(weights: torch.Tensor, rules: AnnotationRules = RULES) -> list[tuple[torch.Tensor, torch.Tensor]]:
     trees = link(rules, TREES)
     leaf = weights.clone().requires_grad_()
-    log_z = annotation_torch.log_partition(leaf, rules, trees, OWN)
+    log_z = in_torch(leaf, rules, trees)
     (gradient,) = torch.autograd.grad(log_z[log_z > -torch.inf].sum(), leaf)
-    return [annotation.expected_counts(weights, rules, trees, OWN), (log_z.detach(), gradient)]
+    return [sums(weights, rules, trees, OWN).expected_counts(), (log_z.detach(), gradient)]
 
 
 @pytest.mark.one_in(4)
@@ -108,7 +121,8 @@ def test_engines_agree_for_every_number_of_subtypes(subtypes: list[int], spread:
     (log_z, counts), (expected, gradient) = both_engines(weights, rules)
     torch.testing.assert_close(log_z, expected, rtol=1e-12, atol=1e-9)
     torch.testing.assert_close(counts, gradient, rtol=1e-9, atol=1e-9)
-    marginals = annotation.node_marginals(weights, rules, trees, OWN)[1].numpy()
+    row, place = positions(trees)
+    marginals = sums(weights, rules, trees, OWN).node_marginals().numpy()[row, 1 + place]
     for A in range(len(subtypes)):
         own = [gradient[0, rules.events(r)].numpy().sum((1, 2)) for r in np.flatnonzero(rules.parent == A)]
         nodes = marginals[rules.parent[trees.rule] == A]
@@ -123,11 +137,10 @@ def test_each_tree_has_a_weight() -> None:
     weights[0, RULES.events(1)[:, 0]] -= 1000.0
     trees = link(RULES, TREES)
     leaf = weights.clone().requires_grad_()
-    log_z = annotation_torch.log_partition(leaf, RULES, trees, OWN)
+    log_z = in_torch(leaf, RULES, trees)
     (gradient,) = torch.autograd.grad((log_z * factors).sum(), leaf)
-    assert len(Posteriors(weights.numpy(), RULES, trees, OWN).in_logs)
     leaf = weights.clone().requires_grad_()
-    (found,) = torch.autograd.grad((annotation.log_partition(leaf, RULES, trees, OWN) * factors).sum(), leaf)
+    (found,) = torch.autograd.grad((sums(leaf, RULES, trees, OWN).log_partition() * factors).sum(), leaf)
     torch.testing.assert_close(found, gradient)
 
 
@@ -138,28 +151,9 @@ def test_conflicts_that_no_double_can_hold_go_through_logs(gap: float) -> None:
     weights = some_weights()
     weights[0, RULES.events(2)[0]] += gap  # A -> x wants a = 0
     weights[0, RULES.events(1)[:, 0]] -= 1000.0  # A -> A B does not
-    trees = link(RULES, TREES)
-    assert Posteriors(weights.numpy(), RULES, trees, OWN).in_logs.tolist() == [0, 2]  # one tree has no conflict
     (log_z, counts), (expected, gradient) = both_engines(weights)
     torch.testing.assert_close(log_z, expected)
     torch.testing.assert_close(counts, gradient)
-
-
-def test_logs_of_many_trees(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In parts, each tree with a weight of its own, and where torch keeps no graph."""
-    weights = some_weights()
-    weights[0, RULES.events(2)[0]] += 800.0
-    weights[0, RULES.events(1)[:, 0]] -= 1000.0
-    trees, factors = link(RULES, np.concatenate([TREES] * 4)), np.arange(12.0)
-    found = []
-    for most in (1, 2**22):
-        monkeypatch.setattr(annotation_torch, "_MOST", most)
-        with torch.inference_mode():
-            posteriors = Posteriors(weights.numpy(), RULES, trees, np.zeros(12, np.int64))
-            found.append((posteriors.log_z, posteriors.node_marginals(), posteriors.counts(factors)))
-    assert len(posteriors.in_logs) > 4
-    for mine, expected in zip(*found, strict=True):
-        np.testing.assert_allclose(mine, expected, rtol=1e-12, atol=1e-12)
 
 
 def test_impossible_weights() -> None:
@@ -173,18 +167,16 @@ def test_impossible_weights() -> None:
 
 
 def test_counts_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pyrogram.charts import annotation_sums
-
     rows = np.concatenate([TREES] * 50)
     trees, own = link(RULES, rows), np.zeros(len(rows), np.int64)
-    run = annotation_sums.run_workers
+    run = engine.run_workers
     before = torch.get_num_threads()
     found = []
     try:
         for threads in (1, 2, 3):
             torch.set_num_threads(threads)
-            monkeypatch.setattr(annotation_sums, "run_workers", lambda work, cost: run(work, 1e12))
-            found.append(annotation.expected_counts(some_weights(), RULES, trees, own))
+            monkeypatch.setattr(engine, "run_workers", lambda work, cost: run(work, 1e12))
+            found.append(sums(some_weights(), RULES, trees, own).expected_counts())
     finally:
         torch.set_num_threads(before)
     for log_z, counts in found[1:]:
@@ -195,10 +187,10 @@ def test_counts_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_one_grammar_for_each_tree() -> None:
     weights = torch.cat([some_weights(seed) for seed in range(3)])
     trees = link(RULES, TREES)
-    log_z, counts = annotation.expected_counts(weights, RULES, trees, np.arange(3))
+    log_z, counts = sums(weights, RULES, trees, np.arange(3)).expected_counts()
     for b in range(3):
         single = link(RULES, TREES[b : b + 1])
-        one, own = annotation.expected_counts(weights[b : b + 1], RULES, single, OWN[:1])
+        one, own = sums(weights[b : b + 1], RULES, single, OWN[:1]).expected_counts()
         torch.testing.assert_close(log_z[b], one[0])
         torch.testing.assert_close(counts[b], own[0])
 
@@ -220,7 +212,8 @@ def test_top_k(k: int, shift: float) -> None:
     weights, trees = some_weights(3, 3.0, rules) + shift, link(rules, TREES[2:])
     choices = [range(rules.subtypes[rules.parent[r]]) for r in trees.rule]
     listed = [total_weight(weights, rules, trees, torch.tensor(nodes)) for nodes in itertools.product(*choices)]
-    found, scores = annotation.top_k(weights, rules, trees, OWN[:1], k)
+    scores, found = sums(weights, rules, trees, OWN[:1]).best(k)
+    found = found[:, 0]
     expected = torch.tensor(sorted(listed, reverse=True)[:k], dtype=torch.float64)
     torch.testing.assert_close(scores[:, 0], expected)
     totals = [total_weight(weights, rules, trees, nodes) for nodes in found]

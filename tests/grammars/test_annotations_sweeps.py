@@ -4,11 +4,13 @@
 
 import pytest
 import torch
+from own_grammars import tied
 
 from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
 from pyrogram.grammars.annotations import LatentAnnotations
-from pyrogram.grammars.annotations_collapsed import AnnotationUpdates
 from pyrogram.grammars.cfg import CFG
+from pyrogram.grammars.recursive_collapsed import RecursiveUpdates
+from pyrogram.infer.model.mixture import MixtureGrammar
 
 # A -> A B occurs twice in the first tree.
 TREES = [
@@ -39,7 +41,7 @@ def both(request):
 
 def test_expect(both) -> None:
     compiled, plain, weights = both
-    assert isinstance(compiled, AnnotationUpdates)
+    assert isinstance(compiled, RecursiveUpdates)
     log_z, entropy, own = compiled.expected_counts(weights)
     expected_log_z, expected_entropy, expected = plain.expected_counts(weights)
     torch.testing.assert_close(log_z, expected_log_z)
@@ -87,10 +89,8 @@ def test_collapsed_vb(both, batch_size, alpha) -> None:
 @pytest.mark.one_in(6)
 @pytest.mark.parametrize("subtypes", [1, 8, 9, 16, {"A": 8, "B": 3}, {"A": 5, "B": 8}, {"A": 4, "B": 3}])
 @pytest.mark.parametrize("constant", [False, True])
-@pytest.mark.parametrize("single", [False, pytest.param(True, marks=pytest.mark.slow)])  # compiled anew
-def test_numbers_of_subtypes(subtypes, constant, single, monkeypatch) -> None:
-    """Vectors that fill cells and that do not, in turns; concentrations that differ; own counts in single precision."""
-    monkeypatch.setattr("pyrogram.grammars.annotations_collapsed.GREATEST_DOUBLE", 0 if single else 2**26)
+def test_numbers_of_subtypes(subtypes, constant) -> None:
+    """Vectors that fill cells and that do not, in turns; concentrations that differ."""
     torch.set_default_dtype(torch.float64)
     cfg = CFG.from_string("S -> A\nA -> A A | A B | B A | B | 'x' | 'y'\nB -> 'z' | 'x'")
     grammar = LatentAnnotations(cfg, subtypes)
@@ -108,9 +108,8 @@ def test_numbers_of_subtypes(subtypes, constant, single, monkeypatch) -> None:
         for batch_size in (1, 3, 8):
             entropies, own = sweeps.collapsed_vb(field, own, torch.tensor([5, 3, 0, 4, 2, 1]), batch_size)
         found.append((log_z, first, entropies, field.counts, sweeps.dense_counts(own, torch.arange(6))))
-    tolerance = 1e-5 if single else 1e-10
     for mine, expected in zip(*found, strict=True):
-        torch.testing.assert_close(mine, expected, rtol=tolerance, atol=tolerance)
+        torch.testing.assert_close(mine, expected, rtol=1e-10, atol=1e-10)
     torch.set_default_dtype(torch.float32)
 
 
@@ -152,6 +151,45 @@ def test_extreme_concentrations_go_through_logs(both) -> None:
         found.append((entropies, field.counts, sweeps.total(own)))
     for mine, expected in zip(*found, strict=True):
         torch.testing.assert_close(mine, expected)
+
+
+WAYS = {
+    "plain": lambda grammar: grammar,
+    "tied": tied,
+    "tilted": lambda grammar: grammar.tilted({"rules": torch.arange(grammar.rules.num_events) % 3 - 1.0}),
+    "two": lambda grammar: MixtureGrammar(grammar, "kind", 2),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_ties_tilts_and_mixtures(way) -> None:
+    """Compiled sweeps, too; and Hastings' sampler has the moments that q has, for one tree has nobody else's counts."""
+    torch.set_default_dtype(torch.float64)
+    base, trees = grammar_and_trees(3)
+    grammar = WAYS[way](base)
+    assert isinstance(grammar.collapsed_updates(trees), RecursiveUpdates)
+    weights = grammar.initial_weights(trees, "random", seed=1)
+    alpha = {n: 0.2 + torch.rand(b.shape) for n, b in grammar.blocks.items()}
+    states = []
+    for sweeps in (grammar.collapsed_updates(trees), CollapsedUpdates(grammar, trees)):
+        log_z, first, own = sweeps.expected_counts(weights)
+        field = CorpusCounts(sweeps.total(own), alpha)
+        for batch_size in (1, 2):
+            entropies, own = sweeps.collapsed_vb(field, own, torch.tensor([2, 0, 1]), batch_size)
+        states.append((log_z, first, entropies, field.counts, sweeps.total(own)))
+    for found, expected in zip(*states, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
+    sweeps, given = grammar.collapsed_updates(trees), {n: w / grammar.blocks[n].totals(w) for n, w in weights.items()}
+    drawn = sweeps.draw({n: w.log() for n, w in given.items()})
+    field = CorpusCounts({n: c.clone() for n, c in sweeps.counts(drawn).items()}, {}, given)
+    total = {n: torch.zeros(b.shape) for n, b in grammar.blocks.items()}
+    for _ in range(400):
+        assert sweeps.hastings(field, drawn, torch.arange(3), 3).all()  # weights are given: proposals are exact
+        total = {n: total[n] + c / 400 for n, c in sweeps.counts(drawn).items()}
+    expected = sweeps.total(sweeps.expected_counts(given)[2])
+    for name in total:
+        torch.testing.assert_close(total[name], expected[name], rtol=0.0, atol=0.25)
+    torch.set_default_dtype(torch.float32)
 
 
 def test_counts(both) -> None:

@@ -276,7 +276,8 @@ def test_a_sentence_has_a_number_for_each_multinomial(name):
 
 def test_sentences_have_the_events_of_their_words():
     sweeps: Any = DMV(100).collapsed_updates(torch.tensor([[5, 2, 5], [7, -1, -1]]))
-    events, words, numbers = sweeps._engine.events, sweeps._engine._words, len(sweeps._engine.corpus.multinomials)
+    events, numbers = sweeps._engine.events, len(sweeps._engine.corpus.multinomials)
+    (words,) = sweeps._engine._words.values()
     R, padding = sweeps._size, numbers - 2
     assert words.distinct.tolist() == [2, 1] and words.local[0].tolist() == [1, 0, 1]
     assert events.places.counts.tolist() == [32 + 16, 16 + 8] and events.entry_ends.tolist() == [32, 16]

@@ -39,14 +39,14 @@ from .numbers import EXPONENTS, MANTISSAS, MARKED, SHARE, Numbers, PairNumbers, 
 from .outside import Outside
 from .powers import ALIVE, MOST_EXPONENT
 from .sums import Sums
-from .weights import EXPONENTS_OF_WORDS, GAUGE, MEMORY, NUMBERS
+from .weights import EXPONENTS_OF_WORDS, MEMORY, NUMBERS, is_gauge
 
 LOG_Z, SCALE = Array("log_z", "real"), Array("scale", "real")
 PARTS, WITH_COUNTS = Name("parts", "int"), Name("with_counts", "int")
 TURNS = Array("turns", "int")  # where threads take the next part
 SENTENCES: list[Array | Name] = [LENGTHS, ORDER, TURNS, COUNT, PARTS]
 _WEIGHT = Extremes("weight")
-_NUMBER = Extremes("number")  # that all sentences share
+OF_NUMBERS = Extremes("number")  # that all sentences share
 
 
 class Blocks:
@@ -97,14 +97,15 @@ class Blocks:
         """Before the first block: numbers that all sentences share, and the least and the greatest of them."""
         code, tables = self.code, self.elements.tables
         code.set(B.name, 0)
-        _NUMBER.begin(code)
-        for w in tables.numbers:
+        OF_NUMBERS.begin(code)
+        for w in () if tables.in_place and self.in_logs else tables.numbers:
             ref = tables.plain(w)
             grid = tables.weight(ref)
             with tables.sums.loops((), grid.variables):
-                self.take_number(ref, grid.index({}))
+                if not tables.in_place:
+                    self.take_number(ref, grid.index({}))
                 if not self.in_logs:
-                    _NUMBER.include(code, grid.value({}))
+                    OF_NUMBERS.include(code, grid.value({}))
 
     def take_number(self, ref: Ref, place: Expression) -> None:
         """A number that all sentences share, to its place."""
@@ -112,6 +113,8 @@ class Blocks:
 
     def inside(self) -> None:
         """Fill the chart of a block: with plain numbers, and where these leave their range with m * 2**e."""
+        if self.elements.cells.recursion.linked:  # is alone
+            self.code.set(B.name, ORDER[BEGIN])
         code, weights = self.code, (Name("weights.begin", "int"), Name("weights.end", "int"))
         if self.in_logs:
             self._run(Inside, self.plain)
@@ -131,6 +134,8 @@ class Blocks:
 
     def outside(self) -> None:
         """Posteriors of a block."""
+        if self.elements.cells.recursion.linked:
+            self.code.set(B.name, ORDER[BEGIN])
         with self.code.when(equal(MARKED, 0)):
             self._run(Outside, self.numbers_of(self.plain))
         with self.code.otherwise(), self.code.apart():
@@ -180,14 +185,15 @@ class Blocks:
         """Weights of a block, as numbers."""
         self.feed(-math.inf if self.logs else 0.0)
         _WEIGHT.begin(self.code)
-        for x in (_NUMBER.least, _NUMBER.greatest) if self.elements.tables.numbers else ():
+        for x in (OF_NUMBERS.least, OF_NUMBERS.greatest) if self.elements.tables.numbers else ():
             _WEIGHT.include(self.code, x)
         Exponentials(self.elements, self.dtype, self.range, _WEIGHT).run(self.logs)
 
     def _set_limits(self) -> None:
         """How large items may be beside the weights of a block, and the powers of its words."""
         code, elements = self.code, self.elements
-        for w in (w for w in self.elements.tables.weights if w.table == GAUGE):
+        linked = self.elements.cells.recursion.linked  # whose powers have been seen
+        for w in (w for w in self.elements.tables.weights if not linked and is_gauge(w.table)):
             with code.loop("x", 1, N + 1) as x:
                 _WEIGHT.include(code, MEMORY[Name(w.name, "int") + x])
         bits = greatest(exponent_of(_WEIGHT.greatest) + fill(1.0), fill(0.0) - exponent_of(_WEIGHT.least))

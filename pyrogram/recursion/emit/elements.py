@@ -37,7 +37,7 @@ from .names import AT_N, BEGIN, HERE, LENGTHS, ORDER, RAGGED, B, N
 from .powers import with_gauge
 from .regions import Region, by_axes, regions_of
 from .tables import Tables
-from .weights import GAUGE, MEMORY, NUMBERS, WeightCells
+from .weights import MEMORY, NUMBERS, WeightCells, is_gauge
 
 _LENGTHS = Name("lengths.of.lanes", "lanes")
 
@@ -65,7 +65,7 @@ class Elements:
         cells = lower(self.recursion, for_blocks=True)
         self.cells = cells if self.in_logs else with_gauge(cells)
         self.tables = self.tables_type(self.cells, self.layout, self.lanes, self.shared, self.in_logs, self.code)
-        self.regions = {w: list(regions_of(self.cells, w)) for w in self.tables.in_lanes if w.table != GAUGE}
+        self.regions = {w: list(regions_of(self.cells, w)) for w in self.tables.in_lanes if not is_gauge(w.table)}
 
     @contextmanager
     def each_lane(self) -> Iterator[Name]:
@@ -122,9 +122,9 @@ class Elements:
 
     def drain(self) -> None:
         """Add the posteriors of all elements to the output, also of numbers that all sentences share."""
-        numbers = [(w, Region(self.tables.plain(w), ())) for w in self.tables.numbers]
+        numbers = [(w, Region(self.tables.plain(w), ())) for w in self.tables.numbers if w in self.tables.counted]
         for w, region in (*self.all_regions(), *numbers):
-            if self.tables.is_counted(w):
+            if w in self.tables.counted:
                 self._drain(region, self.place(w, region, adjoint=True))
 
     def _drain(self, region: Region, cell: Expression) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ..code.expressions import Array, Expression, Name, fill, greatest, least, value, within
 from ..rules.cells import Loop
 from ..rules.language import Constant, Entry, Place, Position, Symbol, Variable
-from .names import AT_N, PITCH
+from .names import AT_N, PITCH, B
 from .numbers import Number
 from .weights import MEMORY
 
@@ -102,15 +102,23 @@ def place(x: Position, steps: Mapping[str, int] = NO_STEPS) -> Expression:
 
 def first_of(loop: Loop) -> Expression:
     """The first position of a loop."""
-    return functools.reduce(greatest, map(place, loop.low))
+    return functools.reduce(greatest, [*map(place, loop.low), *_target(loop)])
 
 
 def last_of(loop: Loop) -> Expression:
     """The last position of a loop."""
-    last = functools.reduce(least, map(place, loop.high))
+    last = functools.reduce(least, [*map(place, loop.high), *_target(loop)])
     if all(not x.name for x in loop.high):  # a position that shorter sentences do not have
         last = least(last, AT_N)
     return last
+
+
+def _target(loop: Loop) -> list[Expression]:
+    """The position that a link leads to, of the sentence at hand."""
+    if loop.link is None:
+        return []
+    words, width = f"words.{loop.link.links}", Name(f"words.{loop.link.links}.b", "int")
+    return [Array(words, "int")[B * width + within(place(loop.link.at) - 1, 0, width)]]
 
 
 def _steps_of(x: Symbol, steps: Mapping[str, int]) -> int:

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ..code.expressions import VECTOR
+
 Numbers = Any  # a numpy array
 
 PARTS = 8  # in which sums over sentences are formed, whatever the number of threads
@@ -85,6 +87,11 @@ class Inputs:
         for name, table in self.weights.items():
             arrays[f"weight.{name}"] = table
         return arrays
+
+
+def whole_vectors(shape: tuple[int, ...], wanted: bool = True) -> tuple[int, ...]:
+    """A shape whose last axis has room for whole vectors, if they are wanted."""
+    return (*shape[:-1], -(-shape[-1] // VECTOR) * VECTOR) if wanted and shape else shape
 
 
 def table_parameters(name: str, table: Numbers, *before: str) -> dict[str, Any]:

@@ -108,6 +108,7 @@ class Inside(Pass):
 
     def run(self) -> None:
         """Fill the chart and Z."""
+        assert self.tables.is_alone or not self.cells.recursion.linked  # links differ from lane to lane
         code, powers = self.code, Powers(self.tables, self.code)
         code.set(AT_N.name, N)  # a lane may have set it
         if self.in_range:

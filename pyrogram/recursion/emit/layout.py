@@ -89,7 +89,7 @@ class Layout:
 
     @cached_property
     def words(self) -> list[str]:
-        return sorted({x.words for x in self._symbols if isinstance(x, Word)} - {""})
+        return sorted({x.words for x in self._symbols if isinstance(x, Word)} - {""} | self.cells.recursion.linked)
 
     @cached_property
     def lists(self) -> list[str]:
@@ -154,6 +154,10 @@ class Layout:
         for axis, x in enumerate(values):
             index = index + x * Name(f"{name}.{axis}", "int")
         return Array(name, "element")[index]
+
+    def strides(self, ref: Ref, prefix: str) -> list[Expression]:
+        """Of the axes of a table of weights, or of its posteriors."""
+        return [Name(f"{prefix}.{ref.table}.{axis}", "int") for axis in range(len(ref.positions) + len(ref.symbols))]
 
     def output(self, ref: Ref) -> Element:
         """Where posteriors of a weight are added up, in the table of a part of the sentences."""

@@ -120,6 +120,12 @@ class Numbers:
         nothing = self.is_zero(weight) | self.is_zero(count) | equal(share, spread(0.0, share.type))
         self.put(cell, select(nothing, spread(0.0, weight.type), weight * count * share))
 
+    def posterior(self, weight: Number, count: Number) -> Expression:
+        """The same number; a sum that is infinite lacks a weight of zero."""
+        finite = select(count < spread(math.inf, self.type), count, spread(0.0, self.type))
+        plain: Expression = weight * finite * spread(SHARE, self.type)
+        return plain
+
     def let(self, x: Number) -> Number:
         """A number in a new variable."""
         return self.code.let(x)
@@ -231,9 +237,12 @@ class PairNumbers(Numbers):
         self.code.put(EXPONENTS, cell, x.e)
 
     def put_posterior(self, cell: Expression, weight: Pair, count: Pair) -> None:
+        self.code.put(MEMORY, cell, self.posterior(weight, count))
+
+    def posterior(self, weight: Pair, count: Pair) -> Expression:
         posterior = self.value(self.times(weight, count)) * SHARE
         nothing = self.is_zero(count) | equal(SHARE, fill(0.0))
-        self.code.put(MEMORY, cell, select(nothing, fill(0.0), posterior))
+        return select(nothing, fill(0.0), posterior)
 
     def let(self, x: Pair) -> Pair:
         return replace(x, m=self.code.let(x.m), e=self.code.let(x.e))

@@ -110,14 +110,15 @@ class Outside(Pass):
         """
         for x, f in enumerate(refs):
             if f.is_item or self.tables.is_counted(weight_cells(f)):
-                others = [adjoint, *values[:x], *values[x + 1 :]]
-                self.sums.contract(self.tables.target(f), others, known=known)
+                others, target = [adjoint, *values[:x], *values[x + 1 :]], self.tables.target(f)
+                weight = None if target.numbers is None else self.tables.weight(f)
+                self.sums.contract(target, others, known=known, weight=weight)
 
     # ------------------------------------------------------------------ posteriors
 
     def _counted(self) -> Iterator[Ref]:
         """Weights whose posteriors are wanted, in loops over the positions that rules speak of."""
-        for w in filter(self.tables.is_counted, self.tables.weights):
+        for w in self.tables.counted:
             if self.tables.is_plain(w):
                 yield self.tables.plain(w)
                 continue

@@ -25,7 +25,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..code.expressions import Expression, fill, opaque, total_of
+from ..code.expressions import Expression, fill, lane, opaque, total_of
 from ..code.statements import Code
 from ..rules.cells import Loop
 from ..rules.language import Size, Variable
@@ -140,15 +140,17 @@ class Sums:
         *,
         add: bool = True,
         known: Sequence[Variable] = (),
+        weight: Grid | None = None,
     ) -> None:
         """``out (+)= sum(factors)``, over positions and over the symbols that stand in factors alone.
 
         :param add: whether cells keep what they have.
         :param known: symbols that are at hand.
+        :param weight: of a result that is no cells, but posteriors where they are wanted: what sums are multiplied by.
         """
         sums = self if known else self.suited(*factors, out=out)
         if sums is not self:
-            sums.contract(out, factors, loops, add=add)
+            sums.contract(out, factors, loops, add=add, weight=weight)
             return
         free = [x for x in out.variables if x not in known]
         summed = [x for x in variables_of(factors) if x not in (*free, *known)]
@@ -167,11 +169,20 @@ class Sums:
                 for name, term in zip(names, self.products(tile, factors), strict=True):
                     numbers.set(name, term)
             for name, steps in zip(names, tile, strict=True):
+                if weight is not None:
+                    here = self.numbers.let(self.value(weight, steps))
+                    self.add_posterior(out, steps, self.numbers.posterior(here, self.numbers.get(name)))
+                    continue
                 numbers, total = self.closed(out, self.numbers.get(name))
                 cell = out.index(steps)
                 numbers.put(cell, numbers.plus(numbers.load(cell), total) if add else total)
 
         self._tiles(free, tiled, body)
+
+    def add_posterior(self, out: Grid, steps: Mapping[str, int], posterior: Expression) -> None:
+        """Add a number to those that are wanted, of one sentence."""
+        assert out.numbers is not None
+        self.code.add(out.numbers, out.index(steps), lane(posterior, 0))
 
     def add_up(self, name: str, factors: Sequence[Factor], loops: Sequence[Loop] = ()) -> None:
         """Add the products for all positions and symbols to a variable."""

@@ -31,10 +31,11 @@ RESULTS = ("z", "z.exponent")
 
 @dataclass(frozen=True)
 class Node:
-    """An inner sum that is multiplied by others. It has cells of its own: by its free symbols and one position."""
+    """An inner sum that is multiplied by others. It has cells of its own: by its free symbols, and of spans by i."""
 
     number: int
     inner: Inner
+    num_positions: int
 
 
 @dataclass
@@ -56,12 +57,13 @@ class Tables:
 
     def __post_init__(self) -> None:
         terms = [t for _, _, t in self.cells.terms]
+        kinds = {id(t): c.kind for c, _, t in self.cells.terms}
         weights = dict.fromkeys(weight_cells(f) for t in terms for f in t.all_factors if not f.is_item)
         self.weights: list[WeightCells] = list(weights)
         self.numbers = [w for w in self.weights if self.is_number(w)]
         self.in_lanes = [w for w in self.weights if not self.is_number(w)]
         inners = [(id(t), t.inner) for t in terms if t.inner is not None and t.is_split and t.inner.free]
-        self.nodes = {term: Node(x, inner) for x, (term, inner) in enumerate(inners)}
+        self.nodes = {t: Node(x, inner, int(kinds[t] == "span")) for x, (t, inner) in enumerate(inners)}
         kind = VectorSums if self.is_alone and not self.in_logs else Sums
         numbers = LogNumbers(self.code) if self.in_logs else Numbers(self.code)
         self.sums = kind(self.code, self.layout, numbers)
@@ -75,15 +77,29 @@ class Tables:
 
     def is_plain(self, w: WeightCells) -> bool:
         """Whether no position, and no word, is an index of a weight."""
-        return self.cells.arity[w.table] == 0 and None not in w.indices
+        return self.cells.arity[w.table] == 0 and w.num_axes == 0
 
     def is_counted(self, w: WeightCells) -> bool:
         """Whether posteriors of a weight are wanted."""
         return not self.cells.recursion.tables[w.table].source and self.layout.is_counted(w.table)
 
+    @property
+    def counted(self) -> list[WeightCells]:
+        """Weights whose posteriors have cells."""
+        return [w for w in self.weights if self.is_counted(w) and not (self.in_place and self.is_number(w))]
+
     def is_number(self, w: WeightCells) -> bool:
         """Whether it is a table of numbers that all sentences share."""
-        return self.shared and self.is_plain(w)
+        if not self.in_place:
+            return self.shared and self.is_plain(w)
+        return not self.cells.arity[w.table] and w.indices[-1:] in ((), ("all",))  # whose neighbours are symbols
+
+    @property
+    def in_place(self) -> bool:
+        """Whether numbers are read where they are given, and their posteriors go where they are wanted: of a sentence
+        alone, whose words say where.
+        """
+        return self.shared and bool(self.cells.recursion.linked)
 
     def sizes(self, w: WeightCells) -> list[Size]:
         """Those of the axes that are all symbols."""
@@ -101,12 +117,12 @@ class Tables:
         for node in self.nodes.values():
             for prefix in ("", "d"):
                 code.set(f"{prefix}node.{node.number}", total)
-                total = code.set("total", total + self._cells([x.size for x in node.inner.free], 1))
+                total = code.set("total", total + self._cells([x.size for x in node.inner.free], node.num_positions))
         code.set("weights.begin", total)
         for w in self.in_lanes:
             total = self._place_weight(code, "", w, total)
         code.set("weights.end", total)
-        for w in filter(self.is_counted, self.weights):
+        for w in self.counted:
             total = self._place_weight(code, "d", w, total)
         for name in ("ends", EXPONENTS_OF_WORDS.name):
             code.set(name, total)
@@ -123,7 +139,7 @@ class Tables:
 
     def place_numbers(self, code: Code, end: Expression) -> Expression:
         """Numbers that all sentences share lie behind the cells; returns the number of cells with them."""
-        for w in self.numbers:
+        for w in () if self.in_place else self.numbers:
             code.set(w.name, end * self.lanes)
             end = code.let(end + (self.block(self.sizes(w)) + (self.lanes - 1)) // self.lanes)
         return end
@@ -175,8 +191,20 @@ class Tables:
         w = weight_cells(ref)
         start = Name(f"d{w.name}" if posterior else w.name, "int")
         symbols = [x for x in ref.symbols if isinstance(x, (Variable, Entry))]
+        if self.in_place and self.is_number(w):
+            return self._given(ref, symbols, posterior)
         numbers = self.SHARED if self.is_number(w) and not posterior else None
         return self._grid(start, axes(ref), symbols, self.sizes(w), numbers)
+
+    def _given(self, ref: Ref, symbols: Sequence[Symbol], posterior: bool) -> Grid:
+        """A weight where it is given; symbols of vectors, the last ones, are neighbours there."""
+        first = replace(ref, symbols=tuple(Constant(0) if x in symbols else x for x in ref.symbols))
+        place = self.layout.output(first) if posterior else self.layout.weight(first)
+        strides = self.layout.strides(ref, "out" if posterior else "weight")
+        if not self.in_logs:
+            strides[-1] = value(1)
+        chosen = [s for x, s in zip(ref.symbols, strides, strict=True) if x in symbols]
+        return Grid(place.index, (), tuple(symbols), tuple(chosen), value(1), place.array)
 
     def factor(self, ref: Ref) -> Grid:
         """An item or a weight."""
@@ -187,12 +215,14 @@ class Tables:
         return self.item(ref, adjoint=True) if ref.is_item else self.weight(ref, posterior=True)
 
     def node(self, cell: CellClass, term: Term, adjoint: bool = False) -> Grid:
-        """The inner sum of a term at the cell at hand: one for each i of a column, or for each point j."""
+        """The inner sum of a term at the cell at hand: one for each i of a column, or one for a point."""
         node = self.nodes[id(term)]
         sizes = [x.size for x in node.inner.free]
         start = Name(f"{'d' if adjoint else ''}node.{node.number}", "int")
         items = sum(f.is_item for f in node.inner.factors)
-        return self._grid(start, cell.positions[:1], node.inner.free, sizes, adjoint=adjoint, items=items)
+        return self._grid(
+            start, cell.positions[: node.num_positions], node.inner.free, sizes, adjoint=adjoint, items=items
+        )
 
     def plain(self, w: WeightCells) -> Ref:
         """A weight without positions, at variables for all of its symbols but constants."""

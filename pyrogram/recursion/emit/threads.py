@@ -169,7 +169,9 @@ def numbers_of(recursion: Recursion, weights: Mapping[str, Tensor], raised: bool
     :param raised: whether they are exponentiated.
     """
     layout = ThreadTables(lower(recursion, for_blocks=True), Layout(lower(recursion)), 1, shared=True)
-    chosen = [weights[w.table][0][tuple(slice(None) if x == "all" else x for x in w.indices)] for w in layout.numbers]
+    chosen = [
+        weights[w.table][0][tuple(x if isinstance(x, int) else slice(None) for x in w.indices)] for w in layout.numbers
+    ]
     return torch.cat([(table.exp() if raised else table).flatten() for table in chosen])
 
 

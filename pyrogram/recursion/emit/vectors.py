@@ -22,12 +22,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..code.expressions import VECTOR, Expression, fill, total_of, vector_of
+from ..code.expressions import VECTOR, Array, Expression, fill, total_of, vector_of
 from ..rules.language import Size, Variable
 from .grids import Factor, Grid, variables_of
 from .limits import Extremes
 from .numbers import Number, Numbers
 from .sums import Sums
+from .weights import VECTORS
 
 
 @dataclass
@@ -46,11 +47,17 @@ class SumsOfVectors(Sums):
 
     def value(self, f: Factor, steps: Mapping[str, int]) -> Number:
         if isinstance(f, Grid) and self.symbol in f.variables:
-            return self.numbers.load(f.index(steps))  # numbers that all sentences share lie beside each other, too
+            array = f.numbers or VECTORS  # numbers that all sentences share lie beside each other, too
+            return Array(array.name, "vector")[f.index(steps)]
         return vector_of(self.plain.value(f, steps))
 
     def tiled(self, free: Sequence[Variable]) -> Variable | None:
         return super().tiled([x for x in free if x != self.symbol] or free)
+
+    def add_posterior(self, out: Grid, steps: Mapping[str, int], posterior: Expression) -> None:
+        assert out.numbers is not None
+        array, index = Array(out.numbers.name, "vector"), self.code.let(out.index(steps))
+        self.code.put(array, index, array[index] + posterior)
 
     def closed(self, out: Grid, total: Expression) -> tuple[Numbers, Expression]:
         if self.symbol in out.variables:

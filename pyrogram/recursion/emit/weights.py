@@ -20,8 +20,13 @@ VECTORS = Array("memory", "vector")
 EXPONENTS_OF_WORDS = Name("exponents.of.words", "int")  # at j the sum of those of the powers of the first j words
 GAUGE = "power of a word"  # a weight that no page gives, see :mod:`.powers`
 
-Index = int | Literal["all"] | None
-"""Of an axis of a weight: a constant, all symbols, or None for a position or the word at a position."""
+Index = int | Literal["all"] | str | None
+"""Of an axis of a weight: a constant, all symbols, None for a position, or ``w[*]`` for the word at a position."""
+
+
+def is_gauge(table: str) -> bool:
+    """Whether a table has powers of words; where positions are linked, for items of some links."""
+    return table.startswith(GAUGE)
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,7 @@ class WeightCells:
 
     @property
     def num_axes(self) -> int:
-        return self.indices.count(None)
+        return sum(x is None or (isinstance(x, str) and x != "all") for x in self.indices)
 
     @property
     def name(self) -> str:
@@ -53,7 +58,7 @@ def weight_cells(ref: Ref) -> WeightCells:
 def _index(x: Symbol) -> Index:
     if isinstance(x, Constant):
         return x.value
-    return None if isinstance(x, Word) else "all"
+    return f"{x.words}[*]" if isinstance(x, Word) else "all"
 
 
 def axes(ref: Ref) -> tuple[Position, ...]:

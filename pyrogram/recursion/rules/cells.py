@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from .domains import Domain, N
-from .language import Bound, Position, Ref, Rule, Size, Variable, Word, _positions, between
+from .language import Bound, Link, Position, Ref, Rule, Size, Variable, Word, _positions, between
 from .language import symbols_in as symbols_in
 from .recursions import Recursion
 
@@ -38,13 +38,19 @@ KINDS: dict[int, Kind] = {2: "span", 1: "point", 0: "goal"}
 
 @dataclass(frozen=True)
 class Loop:
-    """A summed position: from the greatest of ``low`` to the least of ``high``, both included."""
+    """A summed position: from the greatest of ``low`` to the least of ``high``, both included.
+
+    :param link: if it is one, there is this position alone, if it lies between them.
+    """
 
     name: str
     low: tuple[Position, ...]
     high: tuple[Position, ...]
+    link: Link | None = None
 
     def __str__(self) -> str:
+        if self.link is not None:
+            return self.name
         low, high = (", ".join(map(str, x)) for x in (self.low, self.high))
         low = f"max({low})" if len(self.low) > 1 else low
         return f"{self.name} = {low} .. {f'min({high})' if len(self.high) > 1 else high}"
@@ -206,6 +212,8 @@ def renamed(ref: Ref, names: Mapping[str, Position]) -> Ref:
     """The reference, with positions for names of positions."""
 
     def at(x: Position) -> Position:
+        if isinstance(x, Link):  # its name stays
+            return replace(x, at=at(x.at))
         return names[x.name] + x.offset if x.name in names else x
 
     symbols = tuple(replace(x, position=at(x.position)) if isinstance(x, Word) else x for x in ref.symbols)

@@ -83,6 +83,8 @@ def constraints(rule: Rule, first: int, domains: Mapping[str, Domain]) -> list[B
         bounds += between(Position("", first), Position(x), N)
     for ref in (rule.head, *rule.factors):
         bounds += bounds_of(ref, first)
+    for link in rule.links.values():
+        bounds += (link < link.at).bounds
     for ref in rule.items:
         if ref.table not in domains:
             return None

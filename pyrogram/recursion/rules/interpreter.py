@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Generic, TypeVar
 
-from .language import Entry, InvalidRecursion, Ref, Rule, Variable, Word, whole_numbers
+from .language import Entry, InvalidRecursion, Ref, Rule, Variable, Word, check_links, whole_numbers
 from .recursions import Recursion
 
 Value = TypeVar("Value")
@@ -192,6 +192,8 @@ class Grounded:
             at: dict[str, int] = {"": 0, "n": self.n, **dict(zip(names, places, strict=True))}
             if any(at[b.x] - at[b.y] > b.most for b in rule.bounds) or not self._within(rule, at):
                 continue
+            if any(at[x] != link.target(self.words, at) for x, link in rule.links.items()):
+                continue
             for symbols in itertools.product(*(range(self._size(v)) for v in variables)):
                 rows = dict(zip(variables, symbols, strict=True))
                 of_weights, of_items = (tuple(self._key(f, at, rows) for f in refs) for refs in (weights, items))
@@ -210,8 +212,11 @@ class Grounded:
                     raise InvalidRecursion(f"lists[{x.column!r}] needs length {self._size(x.row)}, for {rule}")
                 if isinstance(x, Word) and x.words and len(self.words.get(x.words, ())) < self.n:
                     raise InvalidRecursion(f"words[{x.words!r}] needs length {self.n}, for {rule}")
+        for name in self.recursion.linked:
+            check_links(name, [self.words.get(name, ())], [self.n])
         columns = {f"column {name}": column for name, column in self.lists.items()}
-        read = {f"words {name}": sentence[: self.n] for name, sentence in self.words.items()}
+        sentences = {name: x[: self.n] for name, x in self.words.items() if name not in self.recursion.linked}
+        read = {f"words {name}": sentence for name, sentence in sentences.items()}
         for place, values in (columns | read).items():
             if (whole_numbers(values, place) < 0).any():  # indices would count from the end
                 raise InvalidRecursion(f"{place} must be 0 or more, not {list(values)}")

@@ -43,6 +43,27 @@ def whole_numbers(values: Any, place: str) -> Any:
     return numbers
 
 
+def check_links(name: str, links: Any, lengths: Any) -> None:
+    """
+    :param links: of B sentences, shape ``(B, n)``: positions, below the first one where there is none.
+    :param lengths: of sentences, shape ``(B,)``.
+    :raises InvalidRecursion: if they are missing, or lead to a position that does not come before their own.
+    """
+    lengths = np.asarray(lengths)
+    table = whole_numbers(links, f"links {name}")
+    if table.ndim != 2 or len(table) != len(lengths) or table.shape[1] < lengths.max(initial=0):
+        raise InvalidRecursion(
+            f"links {name} have shape {table.shape}, and one is wanted for each position of each "
+            f"of {len(lengths)} sentences"
+        )
+    at = np.arange(1, table.shape[1] + 1)
+    for b, v in np.argwhere((table >= at) & (at <= lengths[:, None]))[:1]:
+        raise InvalidRecursion(
+            f"links {name} lead from {v + 1} to {table[b, v]} in sentence {b}, "
+            "and a link leads to a position before its own"
+        )
+
+
 class _Written:
     """Operators that rules lack, refused in the language's own words."""
 
@@ -104,16 +125,31 @@ class Position(_Written):
         return self + 1 <= other
 
     def __ge__(self, other: Position | int) -> Bracket:
-        return _position(other) <= self
+        return _position(other).__le__(self)  # not <=, which would ask a link first
 
     def __gt__(self, other: Position | int) -> Bracket:
-        return _position(other) < self
+        return _position(other).__lt__(self)
 
     def __str__(self) -> str:
         if not self.name:
             return str(self.offset)
         sign = "-" if self.offset < 0 else "+"
         return f"{self.name} {sign} {abs(self.offset)}" if self.offset else self.name
+
+
+@dataclass(frozen=True)
+class Link(Position):
+    """A position that is data: the one that ``at`` is linked to, which comes before it. Its name is ``l[v]``.
+
+    Where there is none, an instance of a rule does not exist.
+    """
+
+    links: str = ""
+    at: Position = Position("")
+
+    def target(self, words: Columns, at: Mapping[str, int]) -> int:
+        """Where it leads in a sentence; before all positions, if it leads nowhere."""
+        return int(words[self.links][self.at.value(at) - 1])
 
 
 @dataclass(frozen=True)
@@ -258,6 +294,18 @@ class Words(_Named):
         return Word(self.name, _position(position))
 
 
+@dataclass(frozen=True)
+class Links(_Named):
+    """Positions that are data: to which earlier position each one is linked."""
+
+    def __getitem__(self, position: Any) -> Link:
+        if not isinstance(position, Position) or isinstance(position, Link) or not position.name or position.offset:
+            raise InvalidRecursion(
+                f"{self.name}[{position}]: the index of a link is a variable, the position of the item"
+            )
+        return Link(f"{self.name}[{position}]", 0, self.name, position)
+
+
 # ---------------------------------------------------------------------- references, sums, rules
 
 
@@ -366,6 +414,11 @@ class Rule:
         names = [x.name for f in (self.head, *self.factors) for x in _positions(f)]
         names += [x for b in self.bounds for x in (b.x, b.y)]
         return tuple(dict.fromkeys(x for x in names if x not in ("", "n")))
+
+    @property
+    def links(self) -> dict[str, Link]:
+        """Positions that are links, by name."""
+        return {x.name: x for f in self.items for x in f.positions if isinstance(x, Link)}
 
     @property
     def variables(self) -> tuple[Variable, ...]:

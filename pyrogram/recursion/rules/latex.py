@@ -28,7 +28,7 @@ def _term(rule: Rule, special: Rule, first: int, domains: Mapping[str, Domain]) 
     bounds = Bounds(rule.positions, constraints(special, first, domains) or [])
     of_head = ["", "n", *(x.name for x in rule.head.positions)]
     sums, known = "", [*of_head]
-    for name in (x for x in rule.positions if x not in of_head):
+    for name in (x for x in rule.positions if x not in of_head and x not in rule.links):
         low, high = bounds.limits(name, known)
         known.append(name)
         sums += f"\\sum_{{{_formula(name)}={_limit(low, 'max')}}}^{{{_limit(high, 'min')}}} "

@@ -143,11 +143,12 @@ def _place(cell: CellClass, rule: Rule, bounds: Bounds, here: Sequence[Bound], f
         if x in known:
             continue
         low, high = bounds.limits(x, known)
-        if len(low) == len(high) == 1 and bounds.equal(low[0], high[0]):
+        link = rule.links.get(x)
+        if link is None and len(low) == len(high) == 1 and bounds.equal(low[0], high[0]):
             factors = tuple(renamed(f, {x: low[0]}) for f in rule.factors)
             rule = replace(rule, factors=factors, bounds=renamed_bounds(rule.bounds, {x: low[0]}))
             continue
-        loops.append(Loop(x, low, high))
+        loops.append(Loop(x, low, high, link))
         known.append(x)
     summed = {loop.name for loop in loops}
     symbols = [x for x in symbols_in(rule.factors) if x not in symbols_in([rule.head])]

@@ -17,6 +17,8 @@ from .language import (
     Constant,
     Entry,
     InvalidRecursion,
+    Link,
+    Links,
     Pending,
     Place,
     Position,
@@ -84,6 +86,10 @@ class Recursion:
         words: Words = self._declare(name, "words", Words)
         return words
 
+    def links(self, names: str) -> Any:
+        """Positions that are data: ``l[v]`` is the position that v is linked to; it comes before v, or is none."""
+        return self._declare(names, "links", Links)
+
     def _declare(self, names: str, kind: str, make: Callable[[str], Any]) -> Any:
         if not isinstance(names, str) or not names.split():
             raise InvalidRecursion(f"names ({kind}) are one string, separated by blanks, and not {names!r}")
@@ -111,6 +117,7 @@ class Recursion:
         for product in pending.body.products:
             for factors, bounds, is_case in _without_brackets(head, product):
                 rule = Rule(factors[0], factors[1:], bounds, is_case)
+                self._check_links(rule)
                 self._check_names(rule)
                 self._check_positions(rule)
                 self.rules.append(rule)
@@ -121,7 +128,8 @@ class Recursion:
         """
         refs = (rule.head, *rule.factors)
         symbols = [x for f in refs for x in f.symbols]
-        kinds = {**dict.fromkeys(rule.positions, "position"), **{v.name: "symbol" for v in rule.variables}}
+        kinds = {x: "position" for x in rule.positions if x not in rule.links}
+        kinds |= {v.name: "symbol" for v in rule.variables} | {x.links: "links" for x in rule.links.values()}
         kinds |= {x.column: "column" for x in symbols if isinstance(x, Entry)}
         kinds |= {x.words: "words" for x in symbols if isinstance(x, Word) and x.words}
         for name, kind in kinds.items():
@@ -130,6 +138,17 @@ class Recursion:
         for ref in refs:
             if ref.page is not self:
                 raise InvalidRecursion(f"{rule}: {ref.table} belongs to another recursion than {self.name}")
+
+    def _check_links(self, rule: Rule) -> None:
+        """
+        :raises InvalidRecursion: if a link stands elsewhere than for the position of an item on the right.
+        """
+        for ref in (rule.head, *rule.factors):
+            for x in (x for x in _positions(ref) if isinstance(x, Link)):
+                if ref is rule.head or not ref.is_item or len(ref.positions) != 1 or x.offset:
+                    raise InvalidRecursion(f"{rule}: a link is the position of an item on the right, and no other")
+                if rule.head.positions != (x.at,):
+                    raise InvalidRecursion(f"{rule}: {x.at} of {x} is not the position of {rule.head}")
 
     def _check_positions(self, rule: Rule) -> None:
         """
@@ -169,6 +188,11 @@ class Recursion:
         """All that decides which numbers the recursion gives: equal keys, equal recursions."""
         tables = (f"{t.name}{t.sizes}{'item' if t.is_item else 'weight'}" for t in self.tables.values())
         return "\n".join([f"from {self.first}", *tables, *map(str, self.rules)])
+
+    @property
+    def linked(self) -> set[str]:
+        """The names of all links."""
+        return {x.links for rule in self.rules for x in rule.links.values()}
 
     def __str__(self) -> str:
         """The rules, one a line."""

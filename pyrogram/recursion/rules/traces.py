@@ -182,7 +182,8 @@ class Traces:
                 return
             loop = loops[depth]
             low, high = max(x.value(places) for x in loop.low), min(x.value(places) for x in loop.high)
-            for k in range(low, high + 1):
+            link = None if loop.link is None else loop.link.target(self.words, places)
+            for k in range(low, high + 1) if link is None else {link}.intersection(range(low, high + 1)):
                 yield from down(depth + 1, {**places, loop.name: k})
 
         return down(0, places)

@@ -12,7 +12,7 @@ import numpy as np
 from ..emit.inputs import Inputs
 from ..emit.layout import Layout
 from ..rules.cells import Cells
-from ..rules.language import Constant, Entry, InvalidRecursion, Rule, Size, Word, whole_numbers
+from ..rules.language import Constant, Entry, InvalidRecursion, Rule, Size, Word, check_links, whole_numbers
 from ..rules.lowering import may_read_own_cell
 
 Numbers = Any  # a numpy array
@@ -29,6 +29,7 @@ class Checks:
         self._words: dict[tuple[str, Size], str] = {}
         #: Symbols of heads that a list names, and of the items that they read at their own cell.
         self._orders = list(may_read_own_cell(cells))
+        self._links = sorted(cells.recursion.linked)
         for rule in cells.recursion.rules:
             for ref in (rule.head, *rule.factors):
                 for x, size in zip(ref.symbols, cells.recursion.tables[ref.table].sizes, strict=True):
@@ -60,6 +61,10 @@ class Checks:
         """
         :raises InvalidRecursion: if words are missing, too few, or no symbols of an axis that they are an index of.
         """
+        for name in self._links:
+            if name not in inputs.words:
+                raise InvalidRecursion(f"links {name} are missing")
+            check_links(name, inputs.words[name], inputs.lengths)
         for (name, size), place in self._words.items():
             number = _number(size, inputs.sizes)
             if name:

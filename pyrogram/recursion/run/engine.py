@@ -13,12 +13,13 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from ..code.expressions import VECTOR
 from ..code.objects import Call, Compiled
 from ..code.statements import Function
 from ..code.threads import run_workers
 from ..emit import descents, driver, rankings, tangents
 from ..emit.agenda import size_of_agenda
-from ..emit.inputs import PARTS, Inputs, table_parameters
+from ..emit.inputs import PARTS, Inputs, table_parameters, whole_vectors
 from ..emit.instances import rows_by_symbol
 from ..emit.layout import Layout
 from ..emit.tables import Tables
@@ -36,6 +37,7 @@ LINE = 64  # bytes of a cache line, and of the lanes of a cell
 MOST_PREPARED = 1024  # calls of different shapes that are remembered
 LONG = 128  # words from which on a sentence may be done alone
 FLOAT32_BLOCKS = 64  # whose counts are added up in float32; their sums are added up in float64
+MOST_COUNTED = 2**25  # counts in all parts together: where there are links, large grammars have fewer parts
 WORTH = 6e5  # operations with symbols from which on a sentence may be done alone: fewer do not pay for the compiler
 KEPT = 2**24  # bytes of memory that a thread keeps for its next call
 
@@ -121,21 +123,28 @@ class LanesEngine:
             in this direction are found.
         """
         name, B = "lanes" if directions is None else "tangents", len(inputs.lengths)
-        alone = self._alone(inputs, order) if name == "lanes" else 0
+        alone = self._alone(inputs, order) if name == "lanes" or self.recursion.linked else 0
         parts = alone + -(-(len(order) - alone) // self.width)
         outputs = {}
         if into is not None:
             outputs = {x: table[None] for x, table in into.items()}
+            if self.recursion.linked:
+                raise ValueError("counts of recursions with links are not added to tables; leave out into=")
             if any(table.dtype != self.dtype for table in into.values()):
                 raise ValueError(f"counts are added to tables of {self.dtype}, the type of the weights: make them such")
         elif counts:
             self._checks.check_names(inputs)
             tables = {w.name: inputs.weights[w.name] for w in self.layout.events}
             if not by_sentence and any(len(table) == 1 for table in tables.values()):
-                parts = min(parts, max(PARTS, -(-parts // FLOAT32_BLOCKS)) if self.dtype == "float32" else PARTS)
+                most = PARTS
+                if self.recursion.linked:
+                    total = sum(math.prod(table.shape[1:]) for table in tables.values())
+                    most = max(1, min(PARTS, MOST_COUNTED // max(1, total)))
+                parts = min(parts, max(most, -(-parts // FLOAT32_BLOCKS)) if self.dtype == "float32" else most)
             for x, table in tables.items():
                 rows = (1, B) if by_sentence or len(table) != 1 else (parts, 1)
-                outputs[x] = np.zeros((*rows, *table.shape[1:]), self._lane)
+                shape = whole_vectors((*rows, *table.shape[1:]), bool(self.recursion.linked))
+                outputs[x] = np.zeros(shape, self._lane)[..., : table.shape[-1]]
         fixed: dict[str, Any] = {"parts": parts, "with_counts": int(counts)}
         # No parameter, but it tells the strides of outputs, and whether there is a scale.
         fixed["outputs"] = by_sentence, scale is None, _layouts(into or directions or {})
@@ -246,8 +255,9 @@ class LanesEngine:
         """How many of the first sentences are quicker alone: the chart of a block would have room for others in vain.
 
         For it is as long as the longest of a block. What is soon done does not pay for the compiler.
+        Where positions are data, they differ from lane to lane.
         """
-        for x, b in enumerate(order if self.width > 1 else ()):
+        for x, b in enumerate(order if self.width > 1 and not self.recursion.linked else ()):
             n = int(inputs.lengths[b])
             work = self._operations(n, *inputs.sizes.items()) / WORTH if self.has_symbols else n / LONG
             block = inputs.lengths[order[x : x + self.width]]
@@ -281,6 +291,11 @@ class LanesEngine:
     def _prepare(self, name: str, inputs: Inputs, extra: Values, fixed: Values) -> Prepared:
         """A function, compiled when it is first needed, and all its parameters that follow from shapes."""
         self._checks.check(inputs, self._lane)
+        if self.shared and self.recursion.linked and name in ("lanes", "draw"):
+            for table in (inputs.weights[x] for x in plain_tables(self.recursion)):
+                *others, last = (s // table.itemsize for s in table.strides[1:])
+                if last != 1 or any(s % VECTOR for s in others):
+                    raise ValueError("weights that are read in place lack room for whole vectors: see whole_vectors")
         values, n = {**inputs.parameters(), **extra, **fixed}, fixed["pitch"]
         if name not in COUNTS:
             cost = 2.0 * n**3 * fixed.get("k", 1) + 1000.0 * n * fixed.get("draws", 1)

@@ -60,7 +60,7 @@ class SumsOnTensors(ABC):
         :param name: of the kernel that is wanted, ``lanes`` for sums.
         """
         launcher = launcher_for(inputs.lengths.device)
-        if launcher is None or not len(inputs.lengths):
+        if launcher is None or not len(inputs.lengths) or self.program.recursion.linked:  # which threads would scatter
             return None
         inputs = inputs.in_rows()
         tables, words, device = inputs.weights.values(), inputs.words.values(), inputs.lengths.device

@@ -8,6 +8,7 @@ Nothing is compiled before it is needed.
 from __future__ import annotations
 
 import functools
+import math
 import threading
 from collections.abc import Mapping, Sized
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..emit.inputs import Inputs
+from ..emit.inputs import Inputs, whole_vectors
 from ..emit.layout import Layout
 from ..emit.traces import Trace
 from ..rules.lowering import lower
@@ -25,6 +26,7 @@ from .engine import KEPT, LanesEngine, plain_tables
 Numbers = Any  # a numpy array
 
 MOST_NATS = 80.0  # of logarithms whose exponentials are numbers, even in float32
+MOST_IN_PLACE = 700.0  # the same of float64, where numbers that are not raised once are copied for each position
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +83,11 @@ class Program:
         :param by_sentence: counts of shape ``(B, ...)`` also of tables that sentences share.
         :param directions: see :meth:`tangents`, in float64 and at most one; then derivatives come in the place of all.
         """
-        engine, few, unknown = self._ready(inputs)
+        if directions is not None and self.recursion.linked:  # what is read in place has no tangent
+            nan = any(np.isnan(table).any() for table in inputs.weights.values() if len(table) == 1)
+            engine, few, unknown = self._lanes("float64"), inputs.in_logarithms(), nan and len(inputs.lengths) > 1
+        else:
+            engine, few, unknown = self._ready(inputs)
         options: dict[str, Any] = {"counts": counts, "scale": scale, "into": into, "by_sentence": by_sentence}
         log_z, by_table = engine.log_counts(few, longest_first(inputs.lengths), directions=directions, **options)
         if unknown:
@@ -156,9 +162,11 @@ class Program:
         if not plan.tables:
             return plan.engine, inputs, False
         logs = plan.numbers
+        if self.recursion.linked:  # beyond the last symbol are zeros
+            logs.fill(-np.inf)
         for name, table in plan.tables.items():
             table[...] = inputs.weights[name]
-        if not _is_near_one(logs):
+        if not _is_near_one(logs, MOST_IN_PLACE if self.recursion.linked and logs.itemsize == 8 else MOST_NATS):
             engine = self._lanes(_dtype(inputs), given=inputs.constants)
             return engine, inputs.in_logarithms(), len(inputs.lengths) > 1 and bool(np.isnan(logs).any())
         np.exp(logs, logs)
@@ -170,22 +178,26 @@ class Program:
 
     def _plan(self, inputs: Inputs, shapes: object) -> Plan:
         weights, constants, dtype = inputs.weights, inputs.constants, _dtype(inputs)
-        plain = self.plain if self.has_numbers(weights) else frozenset[str]()
+        linked = bool(self.recursion.linked)
+        are_numbers = self.has_numbers(weights) and not (linked and self.plain & constants)
+        plain = self.plain if are_numbers else frozenset[str]()
         shared = bool(constants) or (not self._by_position and {len(table) for table in weights.values()} <= {1})
         engine = self._lanes(dtype, logs=not shared, given=constants, shared=bool(plain))
         raised = [name for name in weights if (name not in constants if shared else name in plain)]
-        numbers, tables, start = np.empty(sum(weights[name].size for name in raised), dtype), {}, 0
-        for name in raised:
-            end = start + weights[name].size
-            tables[name], start = numbers[start:end].reshape(weights[name].shape), end
+        shapes_of = {name: whole_vectors(weights[name].shape, linked) for name in raised}
+        numbers, tables, start = np.empty(sum(map(math.prod, shapes_of.values())), dtype), {}, 0
+        for name, shape in shapes_of.items():
+            end = start + math.prod(shape)
+            tables[name] = numbers[start:end].reshape(shape)[tuple(map(slice, weights[name].shape))]
+            start = end
         return Plan(shapes, engine, numbers, tables)
 
 
-def _is_near_one(logs: Numbers) -> bool:
-    """Whether exponentials are numbers, even in float32; some may be zero."""
-    if np.abs(logs).max(initial=0.0) < MOST_NATS:  # which NaN is not
+def _is_near_one(logs: Numbers, most: float) -> bool:
+    """Whether no logarithm is more than this from zero; some exponentials may be zero."""
+    if np.abs(logs).max(initial=0.0) < most:  # which NaN is not
         return True
-    return bool((np.abs(logs[logs != -np.inf]) < MOST_NATS).all())
+    return bool((logs < most).all() and ((logs > -most) | (logs == -np.inf)).all())
 
 
 def longest_first(lengths: Numbers) -> Numbers:

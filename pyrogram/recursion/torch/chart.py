@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ..rules.cells import CellClass, Head, Term
 from ..rules.domains import ZERO
-from ..rules.language import Entry, InvalidRecursion, Ref, Variable
+from ..rules.language import Entry, InvalidRecursion, Link, Ref, Variable
 from .positions import Grid, Places, Positions
 from .semirings import Numbers
 from .tables import Tables, align
@@ -196,6 +196,8 @@ class Chart:
         most = [0, n, n - first][arity]
         if isinstance(p, Tensor) or isinstance(q, Tensor):  # which nobody may look at
             p, q = self.tables.everywhere(p), self.tables.everywhere(q)
+            if isinstance(ref.positions[0], Link):  # what comes later has not been filled
+                most = int(grid.values["j"].max()) - 1
         else:
             most = int((q - p).clip(0, most).max())
         index = self._before(ref.table, q - p) + (p - first if arity == 2 else 0)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..rules.cells import CellClass, Cells, Inner, Loop, symbols_in
-from ..rules.language import Position, Ref
+from ..rules.language import Link, Position, Ref
 from ..rules.lowering import items_here
 
 Array = Any  # a numpy array
@@ -30,6 +30,7 @@ class Grid:
     """Positions by name, at many places at once: those of a sum, then the left ends of cells.
 
     :param values: by name, to be broadcast to ``shape``; zero is among them, and n, the length, is not.
+        Of a link it is the link.
     """
 
     values: Mapping[str, Array]
@@ -52,13 +53,18 @@ class Places:
             if w != cell.width and (cell.width is not None or w < cell.least):
                 continue
             i, counts = np.arange(n - first + 1 - w if cell.kind == "span" else 1) + first, list[int]()
-            values = {"span": {"i": i, "j": i + w}, "point": {"j": np.array([w])}, "goal": {}}[cell.kind]
+            values: dict[str, Any] = {"span": {"i": i, "j": i + w}, "point": {"j": np.array([w])}, "goal": {}}[
+                cell.kind
+            ]
             values = {x: v.reshape(*[1] * len(loops), -1) for x, v in (values | {"": np.array([0])}).items()}
             for a, loop in enumerate(loops):  # as many values of a summed position for each cell
                 shortest, longest = values | {"n": 1}, values | {"n": n}  # the lengths of sentences are between
                 low = reduce(np.maximum, [shortest[x.name] + x.offset for x in loop.low])
                 high = reduce(np.minimum, [longest[x.name] + x.offset for x in loop.high])
                 counts.append(max(0, int(np.max(high - low, initial=-1)) + 1))
+                if loop.link is not None:  # one, which sentences tell
+                    counts[a], values[loop.name] = min(counts[a], 1), loop.link
+                    continue
                 values[loop.name] = low + np.arange(counts[a]).reshape([-1 if d == a else 1 for d in range(dims)])
             if all(counts):
                 self.grids[w] = Grid(values, (*counts, len(i)))
@@ -67,7 +73,8 @@ class Places:
     def joined(self) -> tuple[Grid, list[int]]:
         """The places of all widths in one row, and how many each has."""
         grids = list(self.grids.values())
-        flat = {x: [np.broadcast_to(g.values[x], g.shape).ravel() for g in grids] for x in grids[0].values}
+        names = [x for x, v in grids[0].values.items() if not isinstance(v, Link)]  # which no weight speaks of
+        flat = {x: [np.broadcast_to(g.values[x], g.shape).ravel() for g in grids] for x in names}
         counts = [int(np.prod(g.shape)) for g in grids]
         return Grid({x: np.concatenate(v) for x, v in flat.items()}, (sum(counts),)), counts
 

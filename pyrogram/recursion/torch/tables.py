@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ..emit.layout import WeightTable
 from ..rules.cells import Cells, symbols_in
-from ..rules.language import Bound, Constant, Entry, InvalidRecursion, Place, Position, Ref, Size, Variable, Word
+from ..rules.language import Bound, Constant, Entry, InvalidRecursion, Link, Place, Position, Ref, Size, Variable, Word
 from .positions import Array, Grid
 
 
@@ -41,7 +41,8 @@ class Tables:
     ) -> None:
         self.cells, self.lengths, self.sizes, self.lists = cells, lengths, sizes, lists
         self.device, self.batch = lengths.device, len(lengths)
-        self.words = {name: w.clamp_min(0) for name, w in words.items()}
+        links = cells.recursion.linked
+        self.words = {name: w if name in links else w.clamp_min(0) for name, w in words.items()}
         self.weights, most = dict[str, Tensor](), list[int]()
         for w in used:
             table = weights[w.name]
@@ -59,9 +60,11 @@ class Tables:
     # ------------------------------------------------------------------ positions
 
     def at(self, x: Position, grid: Grid) -> Array | Tensor:
-        """A position: an array, or a tensor ``(*grid, B)`` if it is counted from the end."""
+        """A position: an array, or a tensor ``(*grid, B)`` if it is counted from the end or a link."""
         if x.name == "n":
             return (self.lengths + x.offset).reshape(*[1] * len(grid.shape), -1)
+        if isinstance(link := grid.values[x.name], Link):
+            return self.word(Word(link.links, link.at), grid) + x.offset
         return grid.values[x.name] + x.offset
 
     def everywhere(self, x: Array | Tensor) -> Tensor:
@@ -75,7 +78,7 @@ class Tables:
         known, by_length = np.full([1] * len(grid.shape), True), list[Tensor]()
         for b in bounds:
             x, y = self.at(Position(b.x), grid), self.at(Position(b.y, b.most), grid)
-            if "n" in (b.x, b.y):
+            if isinstance(x, Tensor) or isinstance(y, Tensor):
                 by_length.append(self.everywhere(x) <= self.everywhere(y))
             else:
                 known = known & (x <= y)
