@@ -13,26 +13,49 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts import expansions
-from pyrogram.charts.annotation_page import BLOCK, Annotations, program
+from pyrogram.charts.annotation_page import BLOCK, Annotations, page, program
 from pyrogram.charts.annotation_parse import DECODERS, Decoder, ParseTables, parse, parse_tables
 from pyrogram.charts.annotation_rules import AnnotationRules, Forest, link
-from pyrogram.charts.checks import broadcast_shapes, checked_words
+from pyrogram.charts.checks import checked_words
 from pyrogram.charts.leftmost import Draws
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.grammar import (
     Block,
-    Grammar,
     TooLong,
     Weights,
-    checked_inputs,
 )
 from pyrogram.operators import captured
 from pyrogram.printable import plural
+from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram
 from pyrogram.sentences import Sentences, words_of
 
-from .annotations_derivation import SubtypeDerivation, SubtypeStructure, sums_of
+from .annotations_derivation import SubtypeDerivation, SubtypeStructure
 from .cfg import CFG
+from .page_grammar import PageGrammar, Part
 from .recursive_collapsed import Plan, sweeps
+from .recursive_sizes import Fitted
+from .recursive_sums import Sums
+
+_MOST_NUMBERS = 2**22  # in the tables of the trees that are done at a time, if each has its own
+
+
+@dataclass(frozen=True)
+class TreeSums(Sums):
+    """As :class:`.Sums`.
+
+    :param sentences: numbers of nodes, and words and links by name, see :meth:`.Annotations.nodes`.
+    """
+
+    sentences: tuple[Any, Mapping[str, Any]]
+
+    def with_factors(self, names: Sequence[str]) -> TensorProgram:
+        return program(names=tuple(names))
+
+    def given(self, log_weights: Mapping[str, Tensor], words: Tensor) -> TensorInputs:
+        lengths, named = self.sentences
+        tensors = {name: torch.from_numpy(rows).to(words.device) for name, rows in named.items()}
+        n = torch.from_numpy(lengths).to(words.device)
+        return TensorInputs(log_weights, n, tensors, self.fitted.sizes, {}, checked=True, doubles=True)
 
 
 @dataclass(frozen=True)
@@ -51,7 +74,7 @@ class Parses:
     anchored: Tensor
 
 
-class LatentAnnotations(Grammar):
+class LatentAnnotations(PageGrammar):
     """Trees of a treebank, whose nodes have subtypes that nobody sees.
 
     Each nonterminal A of the base grammar has K subtypes A[a], the start symbol one. The base grammar's rules must be
@@ -164,28 +187,34 @@ class LatentAnnotations(Grammar):
 
     # ------------------------------------------------------------------ the interface
 
-    def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
-        words = checked_inputs(self, log_weights, words)
-        batch = broadcast_shapes(log_weights[BLOCK].shape[:-1], words.shape[:-1])
-        log_z = sums_of(self, log_weights[BLOCK], words, batch).log_partition().reshape(batch)
-        return self._keep_nan(log_z, log_weights)
+    def _parts(self, words: Tensor, batch: torch.Size, evidence: Mapping[str, Tensor], *, own: bool) -> Sequence[Part]:
+        lengths, named = self.nodes(words)
+        size = sum(table.size for table in self.annotations.events.tables.values())
+        step = max(1, _MOST_NUMBERS // size if own else len(words))
+        parts = []
+        for first in range(0, len(words), step):
+            rows = slice(first, first + step)
+            sentences = lengths[rows], {name: table[rows] for name, table in named.items()}
+            fitted = Fitted(self.annotations.sizes, {}, ())
+            sums = TreeSums(page(False), fitted, sentences)
+            parts.append(Part(rows, sums, self.annotations.events, evidence, torch.Size([len(lengths[rows])])))
+        return parts
 
-    def expected_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]:
-        words = checked_inputs(self, log_weights, words, shared=True)
-        log_z, counts = sums_of(self, log_weights[BLOCK], words, words.shape[:-1]).expected_counts()
-        return self._keep_nan(log_z, log_weights), {BLOCK: counts[0]}
+    def longest(self, n: int) -> int:
+        """The number of events of a derivation: one for each node."""
+        return n
 
-    def sentence_counts(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Weights]:
-        """log Z in nats and the expected counts of each tree by itself, ``batch`` and ``(*batch, R)``. No graph.
+    def node_marginals(self, log_weights: Weights, words: Tensor) -> Tensor:
+        """p(subtype of each node | tree), shape ``(B, n + 1, K)``, by position of the recursion.
 
-        :param log_weights: shape ``(*batch, R)`` by block.
-        :param words: trees as rows of base rules, shape ``(*batch, n)``.
-        :raises ValueError: if shapes do not fit.
+        :param log_weights: by block, from :meth:`expanded`.
+        :param words: shape ``(B, n)``.
         """
-        words, w = checked_inputs(self, log_weights, words), log_weights[BLOCK]
-        batch = broadcast_shapes(w.shape[:-1], words.shape[:-1])
-        log_z, counts = sums_of(self, w, words, batch).tree_counts()
-        return self._keep_nan(log_z.reshape(batch), log_weights), {BLOCK: counts.reshape(*batch, counts.shape[-1])}
+        total = log_weights[BLOCK].new_zeros(len(words), words.shape[-1] + 1, self.rules.width)
+        for part, inputs in self._given(log_weights, words, words.shape[:-1], {}):
+            _, items = part.sums.item_counts(inputs, ["X"], {}, part.batch)
+            total[part.rows, : items["X"].shape[1]] = items["X"]
+        return total
 
     def collapsed_updates(self, words: Tensor | Sentences) -> CollapsedUpdates:
         return sweeps(self, words, self._plan)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.distributions import constraints
 
-from pyrogram.charts.annotation_page import Sums, positions
+from pyrogram.charts.annotation_page import positions
 from pyrogram.charts.checks import broadcast_shapes
 from pyrogram.collapsed import check_trees, parts_of
 from pyrogram.distributions.charted import traceable
@@ -70,10 +70,6 @@ class SubtypeDerivation(RowDerivation):
         table = torch.from_numpy(rules.subtypes[rules.parent]).to(words.device)
         return torch.where((words >= 0) & is_tree, table[words.clamp_min(0)], -1)
 
-    def _sums(self, batch: torch.Size) -> Sums:
-        """What there is to sum for all of a batch."""
-        return sums_of(self.grammar, self._logs, self.words, batch)
-
     def _in_rows(self, nodes: Tensor, trees: Any, padding: float) -> Tensor:
         """Values of the nodes of B trees, shape ``(M, *rest)``, in place: ``(B, L, *rest)``."""
         rows = np.repeat(np.arange(len(trees.lengths)), trees.lengths)
@@ -111,7 +107,9 @@ class SubtypeDerivation(RowDerivation):
 
     def marginals(self) -> Tensor:
         """p(node has subtype), shape ``(*batch_shape, L, K)``, K the most that a symbol has; 0 in the padding."""
-        shares, batch, L = self._sums(self._own_batch).node_marginals(), self._own_batch, self.words.shape[-1]
+        batch, L = self._own_batch, self.words.shape[-1]
+        flat = self.grammar.expanded(self.log_weights, batch)
+        shares = self.grammar.node_marginals(flat, self._sentences(batch))
         trees = self.grammar.trees(self.words.long().expand(*batch, L).reshape(-1, L))
         row, place = map(torch.from_numpy, positions(trees))
         shares = self._in_rows(shares[row, 1 + place], trees, 0.0)
@@ -120,10 +118,16 @@ class SubtypeDerivation(RowDerivation):
     # ------------------------------------------------------------------ values
 
     def _draw(self, batch: torch.Size, number: int) -> Tensor:
-        return self._sums(batch).sample(number)
+        return self._subtypes(super()._draw(batch, number))
 
     def _best(self, k: int) -> tuple[Tensor, Tensor]:
-        return self._sums(self._own_batch).best(k)
+        scores, rows = super()._best(k)
+        return scores, self._subtypes(rows)
+
+    def _subtypes(self, rows: Tensor) -> Tensor:
+        """Of the nodes in leftmost order, from rows of events."""
+        subtypes = torch.from_numpy(self.grammar.annotations.subtype).to(rows.device)
+        return torch.where(rows >= 0, subtypes[rows.clamp_min(0)], -1)
 
     def _listed(self, words: Tensor) -> Tensor:
         law = SubtypeDerivation(self.grammar, None, words, log_weights=self.log_weights, validate_args=False)
@@ -145,15 +149,6 @@ class SubtypeDerivation(RowDerivation):
         K = self.grammar.rules.width
         hot = torch.nn.functional.one_hot(value.long().clamp_min(0), K) * (value >= 0)[..., None]
         return hot.to(self._logs.dtype)
-
-
-def sums_of(grammar: LatentAnnotations, log_weights: Tensor, words: Tensor, batch: torch.Size) -> Sums:
-    """Sums of the B trees of a batch under grammars of shape ``(*grammars, R)``."""
-    grammars, L = log_weights.shape[:-1], words.shape[-1]
-    nodes = grammar.nodes(words.long().expand(*batch, L).reshape(-1, L))
-    model = torch.arange(grammars.numel()).reshape(grammars).expand(batch).reshape(-1)
-    flat = log_weights.reshape(grammars.numel(), log_weights.shape[-1])
-    return Sums(grammar.annotations, flat, nodes, np.ascontiguousarray(model.numpy()))
 
 
 class SubtypeStructure(Structure):

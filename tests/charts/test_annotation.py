@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from pyrogram.charts.annotation_page import BLOCK, Annotations, Sums, positions, program
+from pyrogram import LatentAnnotations
+from pyrogram.charts.annotation_page import BLOCK, Annotations, positions, program
 from pyrogram.charts.annotation_rules import AnnotationRules, Forest, link, replace_subtypes
 from pyrogram.recursion.run import engine
 
@@ -28,7 +29,6 @@ TREES = np.array(
         [0, 1, 1, 2, 3, 4, 3, 4, -1, -1],
     ]
 )
-OWN = np.zeros(3, np.int64)
 
 
 def some_weights(seed: int = 0, spread: float = 1.0, rules: AnnotationRules = RULES) -> torch.Tensor:
@@ -36,9 +36,23 @@ def some_weights(seed: int = 0, spread: float = 1.0, rules: AnnotationRules = RU
     return spread * torch.randn(1, rules.num_events, generator=generator, dtype=torch.float64)
 
 
-def sums(weights: torch.Tensor, rules: AnnotationRules, trees: Forest, own: np.ndarray) -> Sums:
-    annotations = Annotations(rules)
-    return Sums(annotations, weights, annotations.nodes(trees), own)
+class Tabulated(LatentAnnotations):
+    """A grammar of base rules as arrays."""
+
+    def __init__(self, rules: AnnotationRules) -> None:
+        self.rules, self.annotations, self._linked = rules, Annotations(rules), {}
+
+    @property
+    def num_words(self) -> int:
+        return len(self.rules.parent)
+
+
+def expected_counts(
+    weights: torch.Tensor, rules: AnnotationRules = RULES, rows: np.ndarray = TREES
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """log Z of trees, and counts under one grammar, shape ``(1, R)``."""
+    log_z, counts = Tabulated(rules).expected_counts({BLOCK: weights[0]}, torch.from_numpy(rows))
+    return log_z, counts[BLOCK][None]
 
 
 def in_torch(weights: torch.Tensor, rules: AnnotationRules, trees: Forest) -> torch.Tensor:
@@ -76,7 +90,7 @@ def test_what_is_no_tree(row: list[int]) -> None:
     rows = np.array([row + [-1] * (width - len(row)), [0, 2] + [-1] * (width - 2)])
     trees = link(RULES, rows)
     assert trees.lengths.tolist() == [0, 2]
-    log_z, counts = sums(some_weights(), RULES, trees, OWN[:2]).expected_counts()
+    log_z, counts = expected_counts(some_weights(), rows=rows)
     assert log_z[0] == -torch.inf and log_z[1] > -torch.inf
     assert counts.sum() == pytest.approx(2.0)
     assert in_torch(some_weights(), RULES, trees)[0] == -torch.inf
@@ -98,7 +112,7 @@ def both_engines(weights: torch.Tensor, rules: AnnotationRules = RULES) -> list[
     leaf = weights.clone().requires_grad_()
     log_z = in_torch(leaf, rules, trees)
     (gradient,) = torch.autograd.grad(log_z[log_z > -torch.inf].sum(), leaf)
-    return [sums(weights, rules, trees, OWN).expected_counts(), (log_z.detach(), gradient)]
+    return [expected_counts(weights, rules), (log_z.detach(), gradient)]
 
 
 @pytest.mark.one_in(4)
@@ -122,7 +136,7 @@ def test_engines_agree_for_every_number_of_subtypes(subtypes: list[int], spread:
     torch.testing.assert_close(log_z, expected, rtol=1e-12, atol=1e-9)
     torch.testing.assert_close(counts, gradient, rtol=1e-9, atol=1e-9)
     row, place = positions(trees)
-    marginals = sums(weights, rules, trees, OWN).node_marginals().numpy()[row, 1 + place]
+    marginals = Tabulated(rules).node_marginals({BLOCK: weights}, torch.from_numpy(TREES)).numpy()[row, 1 + place]
     for A in range(len(subtypes)):
         own = [gradient[0, rules.events(r)].numpy().sum((1, 2)) for r in np.flatnonzero(rules.parent == A)]
         nodes = marginals[rules.parent[trees.rule] == A]
@@ -140,7 +154,8 @@ def test_each_tree_has_a_weight() -> None:
     log_z = in_torch(leaf, RULES, trees)
     (gradient,) = torch.autograd.grad((log_z * factors).sum(), leaf)
     leaf = weights.clone().requires_grad_()
-    (found,) = torch.autograd.grad((sums(leaf, RULES, trees, OWN).log_partition() * factors).sum(), leaf)
+    found_z = Tabulated(RULES).log_partition({BLOCK: leaf[0]}, torch.from_numpy(TREES))
+    (found,) = torch.autograd.grad((found_z * factors).sum(), leaf)
     torch.testing.assert_close(found, gradient)
 
 
@@ -168,7 +183,6 @@ def test_impossible_weights() -> None:
 
 def test_counts_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = np.concatenate([TREES] * 50)
-    trees, own = link(RULES, rows), np.zeros(len(rows), np.int64)
     run = engine.run_workers
     before = torch.get_num_threads()
     found = []
@@ -176,7 +190,7 @@ def test_counts_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> Non
         for threads in (1, 2, 3):
             torch.set_num_threads(threads)
             monkeypatch.setattr(engine, "run_workers", lambda work, cost: run(work, 1e12))
-            found.append(sums(some_weights(), RULES, trees, own).expected_counts())
+            found.append(expected_counts(some_weights(), rows=rows))
     finally:
         torch.set_num_threads(before)
     for log_z, counts in found[1:]:
@@ -186,13 +200,11 @@ def test_counts_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_one_grammar_for_each_tree() -> None:
     weights = torch.cat([some_weights(seed) for seed in range(3)])
-    trees = link(RULES, TREES)
-    log_z, counts = sums(weights, RULES, trees, np.arange(3)).expected_counts()
+    log_z, counts = Tabulated(RULES).sentence_counts({BLOCK: weights}, torch.from_numpy(TREES))
     for b in range(3):
-        single = link(RULES, TREES[b : b + 1])
-        one, own = sums(weights[b : b + 1], RULES, single, OWN[:1]).expected_counts()
+        one, own = expected_counts(weights[b : b + 1], rows=TREES[b : b + 1])
         torch.testing.assert_close(log_z[b], one[0])
-        torch.testing.assert_close(counts[b], own[0])
+        torch.testing.assert_close(counts[BLOCK][b], own[0])
 
 
 def total_weight(weights: torch.Tensor, rules: AnnotationRules, trees: Forest, nodes: torch.Tensor) -> float:
@@ -212,8 +224,9 @@ def test_top_k(k: int, shift: float) -> None:
     weights, trees = some_weights(3, 3.0, rules) + shift, link(rules, TREES[2:])
     choices = [range(rules.subtypes[rules.parent[r]]) for r in trees.rule]
     listed = [total_weight(weights, rules, trees, torch.tensor(nodes)) for nodes in itertools.product(*choices)]
-    scores, found = sums(weights, rules, trees, OWN[:1]).best(k)
-    found = found[:, 0]
+    grammar = Tabulated(rules)
+    scores, rows = grammar.best({BLOCK: weights}, torch.from_numpy(TREES[2:]), k)
+    found = torch.from_numpy(grammar.annotations.subtype)[rows[:, 0, : len(trees.rule)]]
     expected = torch.tensor(sorted(listed, reverse=True)[:k], dtype=torch.float64)
     torch.testing.assert_close(scores[:, 0], expected)
     totals = [total_weight(weights, rules, trees, nodes) for nodes in found]

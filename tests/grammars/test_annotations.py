@@ -139,9 +139,11 @@ def test_what_is_no_tree_has_no_annotations() -> None:
         assert posterior.enumerate_support().shape == (count, 1, 4)
         assert (posterior.log_partition == -torch.inf).item() == (count == 0)
         assert (posterior.entropy() == 0).item() == (count == 0)
-        for value in (posterior.sample(), posterior.argmax(), posterior.mbr()):
+        for value in (posterior.argmax(), posterior.mbr()):
             assert (value == -1).all().item() == (count == 0)
         assert posterior.marginals().sum() == pytest.approx(4.0 if count else 0.0)
+    with pytest.raises(ValueError, match="sentence 0 has no derivation"):
+        grammar.derivation(weights, no_tree).sample()
 
 
 def test_all_annotations_of_a_padded_tree_are_listed() -> None:
