@@ -155,20 +155,11 @@ def _are_words_there(words: Tensor, num_words: int) -> bool:
     return bool(fits.all() & real[..., 0].all() & (real[..., :-1] | ~real[..., 1:]).all())
 
 
-def check_sentence_weights(weights: Tensor | None, num_sentences: int) -> None:
-    """
-    :raises ValueError: if there is not one weight for each sentence.
-    """
-    if weights is not None and weights.shape != (num_sentences,):
-        raise ValueError(f"sentence_weights must have shape ({num_sentences},), not {tuple(weights.shape)}")
-
-
-def keep_nan(log_z: Tensor, *tables: tuple[Tensor, int], model: Tensor | None = None) -> Tensor:
+def keep_nan(log_z: Tensor, *tables: tuple[Tensor, int]) -> Tensor:
     """log Z, but NaN where a log weight of the grammar is: charts drop NaN where they look for the greatest of terms.
 
     :param log_z: shape ``(B,)``.
     :param tables: log weights, shape ``(1 or B, ...)``, and how many dimensions the events have.
-    :param model: the row of the tables of each sentence, shape ``(B,)``; None: as batches broadcast.
     """
     for table, event_dim in tables:
         table = table.detach()
@@ -176,8 +167,7 @@ def keep_nan(log_z: Tensor, *tables: tuple[Tensor, int], model: Tensor | None = 
             continue
         spoilt = table.isnan().flatten(table.dim() - event_dim).any(-1)
         if not table.is_cpu or bool(spoilt.any()):
-            mine = spoilt if model is None else spoilt[model.to(spoilt.device)]
-            log_z = log_z + torch.where(mine, torch.nan, 0.0).to(log_z.dtype)
+            log_z = log_z + torch.where(spoilt, torch.nan, 0.0).to(log_z.dtype)
     return log_z
 
 

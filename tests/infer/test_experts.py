@@ -14,9 +14,8 @@ import torch
 from torch.distributions import MultivariateNormal, Normal, kl_divergence
 
 from pyrogram.charts.gaussians import experts
-from pyrogram.charts.gaussians import linear_algebra as lane_algebra
 from pyrogram.charts.gaussians.experts import ExpertLayout, ExpertPriors
-from pyrogram.charts.runtime.lanes import load, store
+from pyrogram.charts.runtime.lanes import load, log, store
 
 Array = Any
 # An expert in a group: its number, and for each attachment the multinomial row of the group and its first coordinate.
@@ -494,7 +493,7 @@ def test_logarithm_in_lanes() -> None:
     @njit
     def logs(x: Array) -> None:
         for i in range(len(x) // 8):
-            store(x, i, lane_algebra.log(load(x, i)))
+            store(x, i, log(load(x, i)))
 
     generator = np.random.default_rng(0)
     x = np.concatenate([np.exp(generator.uniform(-708, 709, 4000)), 1 + generator.uniform(-1e-3, 1e-3, 3992)])

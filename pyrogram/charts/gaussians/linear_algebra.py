@@ -5,12 +5,10 @@
 Numbers lie in cells of :mod:`pyrogram.charts.runtime.lanes`; a symmetric matrix is its lower triangle, row by row.
 """
 
-import math
 from typing import Any
 
 from llvmlite import ir
-from numba import njit, types
-from numba.core import cgutils
+from numba import njit
 from numba.extending import intrinsic
 
 from pyrogram.charts.runtime.arrays import Array, Lanes
@@ -49,52 +47,6 @@ def greatest(typingctx: Any, a: Any) -> Any:
         return builder.extract_element(vector, ir.Constant(ir.IntType(32), 0))
 
     return a.dtype(a), codegen
-
-
-@intrinsic
-def log(typingctx: Any, a: Any) -> Any:
-    """log of positive normal numbers in float64, to about one unit in the last place; NaN of all others.
-
-    a = 2**k * x with x in sqrt(1/2) .. sqrt(2), and log x = 2 artanh((x - 1) / (x + 1)) by its series, whose
-    first dropped term is below 0.1716**23 / 23 = 1e-19.
-    """
-    if a.dtype != types.float64:
-        raise TypeError("log takes lanes of float64")
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        vector = args[0].type
-        integers = ir.VectorType(ir.IntType(64), vector.count)
-        kind = ir.FunctionType(vector, [vector] * 3)
-        fused = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fma.v{vector.count}f64")
-
-        def constant(value: Any) -> Any:
-            return ir.Constant(vector, [value] * vector.count)
-
-        def integer(value: Any) -> Any:
-            return ir.Constant(integers, [value] * vector.count)
-
-        # The bits of sqrt(1/2) are taken off, so that the exponent changes there and not at one.
-        bits = builder.bitcast(args[0], integers)
-        shifted = builder.sub(bits, integer(0x3FE6A09E667F3BCD))
-        exponent = builder.ashr(shifted, integer(52))
-        x = builder.bitcast(builder.sub(bits, builder.shl(exponent, integer(52))), vector)
-        k = builder.sitofp(exponent, vector)
-        s = builder.fdiv(builder.fsub(x, constant(1.0)), builder.fadd(x, constant(1.0)))
-        square = builder.fmul(s, s)
-        series = constant(1 / 21)
-        for d in range(19, 1, -2):
-            series = builder.call(fused, [series, square, constant(1 / d)])
-        twice = builder.fadd(s, s)
-        series = builder.call(fused, [builder.fmul(series, square), twice, twice])
-        result = builder.call(fused, [k, constant(1.42860682030941723212e-6), series])
-        result = builder.call(fused, [k, constant(0.693145751953125), result])
-        good = builder.and_(
-            builder.fcmp_ordered(">=", args[0], constant(2.0**-1022)),
-            builder.fcmp_ordered("<", args[0], constant(math.inf)),
-        )
-        return builder.select(good, result, constant(math.nan))
-
-    return a(a), codegen
 
 
 @njit(nogil=True, forceinline=True)

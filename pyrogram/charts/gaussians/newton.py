@@ -33,10 +33,10 @@ import numpy as np
 from numba import njit
 
 from pyrogram.charts.runtime.arrays import Array, Lanes
-from pyrogram.charts.runtime.lanes import exp, fill, fma, load, maximum, store
+from pyrogram.charts.runtime.lanes import exp, fill, fma, load, log, maximum, store
 
 from .direction import COORD, FIRST, OFFSET, SIZE, SLOT, Cells, find_direction, times_precision
-from .linear_algebra import choose, greatest, least, log
+from .linear_algebra import choose, greatest, least
 
 FARTHEST = 10.0  # nats that a mean moves in one step: farther off, a model of second order says nothing
 HALVINGS = 24

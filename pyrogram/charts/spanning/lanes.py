@@ -14,16 +14,36 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from pyrogram.charts.lanes_log import log
 from pyrogram.charts.runtime.compiling import borrowing, kernel
-from pyrogram.charts.runtime.lanes import exp, fill, fma, gather_cells, is_zero, load, maximum, scatter_cells, store
-from pyrogram.charts.runtime.lanes_memory import aligned
+from pyrogram.charts.runtime.lanes import (
+    exp,
+    fill,
+    fma,
+    gather_cells,
+    is_zero,
+    load,
+    log,
+    maximum,
+    scatter_cells,
+    store,
+)
 from pyrogram.charts.runtime.threads import run_workers, take
 
 WIDTH = 8
 _LEAST = np.finfo(np.float64).min
+_LINE = 64  # bytes of a cache line, and of a cell
 # Of the growth of errors divided by the least s[k]. What is lost is below 1e-307 of a column.
 _GREATEST_GROWTH = 1e140
+
+
+def _aligned(size: int, dtype: Any = np.float64) -> Any:
+    """So many zeros, the first of which begins a cache line.
+
+    A cell that straddles two lines costs twice as much to load, and far more to load soon after it was stored.
+    """
+    memory = np.zeros(size + _LINE // np.dtype(dtype).itemsize, dtype)
+    skip = -memory.ctypes.data % _LINE // memory.itemsize
+    return memory[skip : skip + size]
 
 
 def log_counts(scores: Any, lengths: Any, multiroot: bool, counts: bool) -> tuple[Any, Any]:
@@ -38,7 +58,7 @@ def log_counts(scores: Any, lengths: Any, multiroot: bool, counts: bool) -> tupl
     order = np.argsort(-lengths, kind="stable")
 
     def work(turns: Any) -> None:
-        cells = aligned(WIDTH * N * (3 * N + 5))
+        cells = _aligned(WIDTH * N * (3 * N + 5))
         _all_sums(turns, order, scores, lengths, multiroot, counts, cells, log_z, marginals)
 
     run_workers(work, cost=float(B * N**2 * (N + 50)))
