@@ -197,7 +197,7 @@ class SweepEngine:
     def _are_alone(self, order: Numbers, batch_size: int) -> Numbers:
         """Which batches are done one sentence after the other: where charts in lanes have room for others in vain."""
         batches = np.arange(0, len(order), batch_size)
-        if batch_size == 1 or self.recursion.linked:  # positions that are data differ from lane to lane
+        if batch_size == 1 or self._links:  # positions that are data differ from lane to lane
             return np.ones(len(batches), np.bool_)
         blocks = np.flatnonzero(np.arange(len(order)) % batch_size % CELL == 0)
         lengths = self._lengths[order].astype(np.float64)
