@@ -14,16 +14,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyrogram.bias import Bias
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.grammar import Block, Grammar, Weights, logarithms
 from pyrogram.grammars.mixed_sweeps import MixedUpdates, mixed_plan
 from pyrogram.grammars.recursive_collapsed import RecursiveUpdates
-from pyrogram.sentences import Evidence, Known, Sentences
+from pyrogram.sentences import Sentences
 from pyrogram.tree_statistics import Statistic, ready_made
 
+from .composed import ComposedGrammar, ComposedUpdates
 
-class MixtureGrammar(Grammar):
+
+class MixtureGrammar(ComposedGrammar):
     """K components of one grammar. Block b of component k is ``"b[k]"``.
 
     :param base: the grammar of the components.
@@ -31,23 +32,15 @@ class MixtureGrammar(Grammar):
     """
 
     def __init__(self, base: Grammar, indicator: str, num_components: int) -> None:
-        self.base, self.indicator, self.num_components = base, indicator, num_components
-        self.bias = base.bias
-        self._blocks = {indicator: Block(torch.Size([num_components]))}
+        self.indicator, self.num_components = indicator, num_components
+        blocks = {indicator: Block(torch.Size([num_components]))}
         for k in range(num_components):
-            self._blocks |= {f"{name}[{k}]": block for name, block in base.blocks.items()}
-
-    @property
-    def blocks(self) -> Mapping[str, Block]:
-        return self._blocks
+            blocks |= {f"{name}[{k}]": block for name, block in base.blocks.items()}
+        super().__init__(base, blocks)
 
     @property
     def axes(self) -> Mapping[str, Mapping[str, Sequence[str]]]:
         return {f"{name}[{k}]": axes for k in range(self.num_components) for name, axes in self.base.axes.items()}
-
-    @property
-    def num_words(self) -> int:
-        return self.base.num_words
 
     @property
     def identity(self) -> str:
@@ -57,22 +50,12 @@ class MixtureGrammar(Grammar):
         """Values of one component, by block of its grammar."""
         return {name: values[f"{name}[{k}]"] for name in self.base.blocks}
 
-    def evidence(self, known: Known | None) -> Evidence | None:
-        return self.base.evidence(known)
-
-    def tilted(self, bias: Bias | Mapping[str, Tensor] | Tensor) -> MixtureGrammar:
-        """The mixture under a bias of the events of the components' grammar."""
-        return MixtureGrammar(self.base.tilted(bias), self.indicator, self.num_components)
-
-    def without_parts(self) -> MixtureGrammar:
-        return MixtureGrammar(self.base.without_parts(), self.indicator, self.num_components)
+    def rows_of_base(self, derivations: Tensor) -> Tensor:
+        return derivations[..., 1:].contiguous()
 
     def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor | Sentences) -> Tensor:
         terms = [self.base.log_partition(logs, words) + share for logs, share in self._components(log_weights)]
         return _log_sum(torch.stack(terms))
-
-    def at_temperature(self, temperature: float) -> MixtureGrammar:
-        return MixtureGrammar(self.base.at_temperature(temperature), self.indicator, self.num_components)
 
     def derivation(
         self,
@@ -87,7 +70,7 @@ class MixtureGrammar(Grammar):
         base = self.base.collapsed_updates(words)
         if isinstance(base, RecursiveUpdates) and base.can_be_mixed:
             return MixedUpdates(self, mixed_plan(self.blocks, base.plan, self.num_components))
-        return _MixtureUpdates(self, words, base)
+        return ComposedUpdates(self, words, base)
 
     def initial_weights(self, words: Tensor, *method: Any, **options: Any) -> Weights:
         """Those of the grammar, each component's disturbed in its own way: components that are alike stay alike."""
@@ -171,23 +154,6 @@ def _(support: _MixtureDerivation) -> dict[str, Statistic]:
 
     first: Any = support.components[0]
     return {name: without_component(statistic) for name, statistic in ready_made(first.support).items()}
-
-
-class _MixtureUpdates(CollapsedUpdates):
-    """Sweeps in plain torch; parts are those of the derivations."""
-
-    def __init__(self, grammar: MixtureGrammar, words: Tensor | Sentences, base: CollapsedUpdates) -> None:
-        super().__init__(grammar, words)
-        self._base = base
-
-    def log_tilt(self, trees: Tensor) -> Tensor:
-        return self._base.log_tilt(trees[:, 1:].contiguous())
-
-    def parts(self, trees: Tensor) -> Tensor:
-        return self._base.parts(trees[:, 1:].contiguous())
-
-    def add_parts(self, total: Tensor | None, trees: Tensor) -> Tensor:
-        return self._base.add_parts(total, trees[:, 1:].contiguous())
 
 
 def _log_sum(joint: Tensor) -> Tensor:

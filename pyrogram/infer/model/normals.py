@@ -5,44 +5,37 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from .selection import Computed, Origins
-from .sites import is_learnt, is_left_out, leaf_of
-from .structure import GaussianSite, WeightSource
-
-
-@dataclass(frozen=True)
-class Normals:
-    """The logistic normals of a model, and the Gaussian sites that they are made of."""
-
-    sources: list[WeightSource]
-    gaussians: dict[str, GaussianSite]
+from .sites import is_latent, is_learnt, is_left_out
+from .structure import GaussianSite, WeightSource, leaf_of
 
 
 def held_normals(
     nodes: Mapping[str, Any],
+    normals: Mapping[str, WeightSource],
     origins: Mapping[str, Origins],
     multinomials: Collection[str],
     reached: Mapping[str, set[int]],
-) -> Normals | None:
-    """The logistic normals of a model, if they can all have a q that Newton's method moves.
+) -> dict[str, GaussianSite] | None:
+    """The Gaussian sites of the logistic normals of a model, if all can have a q that Newton's method moves.
 
     All weights then are made of logistic normals and other multinomials. Nothing else is latent, scaled or masked; only
     priors have densities that depend on something, which is a parameter; and there are no parameters but these.
 
+    :param normals: the logistic normals.
     :param origins: what blocks are made of, by site.
     :param multinomials: other sources.
     :param reached: by site, the ids of the leaves that its density depends on.
     """
-    latent = {n: s for n, s in nodes.items() if s["type"] == "sample" and not s["is_observed"] and not is_left_out(s)}
-    normals = {n: s for n, s in nodes.items() if is_logistic_normal(s)}
+    latent = {n: s for n, s in nodes.items() if is_latent(s)}
     gaussians = {n: s for n, s in latent.items() if "gaussian" in s["infer"]}
-    needed = {x for s in normals.values() for x in s["infer"]["logistic_normal"].sites.values()}
+    structures = {n: s.logistic_normal for n, s in normals.items() if s.logistic_normal is not None}
+    needed = {name for normal in structures.values() for name in normal.sites.values()}
     blocks = [block for by_block in origins.values() for block in by_block.values()]
     selections = [block for block in blocks if not isinstance(block, Computed)]
     untied = {selection.whole for selection in selections}
@@ -51,8 +44,7 @@ def held_normals(
     if not normals or computed or not normals.keys() <= selected <= {*normals, *multinomials}:
         return None
     for name in normals.keys() - untied:  # its entries are tied, which those of each sentence cannot be
-        normal = normals[name]["infer"]["logistic_normal"]
-        if normals[name]["value"].shape != normal.structure.blocks[normal.block].shape:
+        if normals[name].value.shape != normals[name].block.shape:
             return None
     if gaussians.keys() != needed or latent.keys() - gaussians.keys() - set(multinomials):
         return None
@@ -65,24 +57,11 @@ def held_normals(
         return None
     if parameters - set().union(*priors.values()):
         return None
-    for site in normals.values():
-        normal = site["infer"]["logistic_normal"]
+    for normal in structures.values():
         for family, name in normal.sites.items():
             if len(gaussians[name]["infer"]["gaussian"].shape) > len(normal.structure.experts[family].shape):
                 return None  # a mean for each element of a plate
-    sources = [logistic_normal_source(name, site) for name, site in normals.items()]
-    return Normals(sources, {n: GaussianSite(n, s["infer"]["gaussian"], s["value"]) for n, s in gaussians.items()})
-
-
-def is_logistic_normal(site: Any) -> bool:
-    """Whether a site's value is the softmax of normal experts."""
-    return site["type"] == "sample" and "logistic_normal" in site["infer"]
-
-
-def logistic_normal_source(name: str, site: dict[str, Any]) -> WeightSource:
-    """The source that the softmax of normal experts is."""
-    normal = site["infer"]["logistic_normal"]
-    return WeightSource(name, normal.structure.blocks[normal.block], site["value"], logistic_normal=normal)
+    return {n: GaussianSite(n, s["infer"]["gaussian"], s["value"]) for n, s in gaussians.items()}
 
 
 def expanded_mean(site: Any) -> Tensor:

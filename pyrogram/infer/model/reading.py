@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from pyro import poutine
 from pyro.distributions.util import scale_and_mask
-from pyro.infer.autoguide.initialization import InitMessenger, init_to_median
+from pyro.infer.autoguide.initialization import init_to_median
 from torch import Tensor
 from torch.distributions import biject_to, constraints, transform_to
 
@@ -29,22 +29,23 @@ from pyrogram.grammar import Weights
 from pyrogram.random_state import random_state_kept
 from pyrogram.sentences import Sentences
 
-from .normals import expanded_mean, held_normals, is_logistic_normal
-from .selection import Computed, Origins, leaves_of, selections
+from .normals import expanded_mean, held_normals
+from .selection import Computed, LatentMessenger, Origins, leaves_of, selections
 from .sites import (
     MULTINOMIALS,
     base_distribution,
-    block_of_param,
     concentration_of,
     constraint_of,
     distribution_name,
+    is_latent,
     is_learnt,
     is_left_out,
-    leaf_of,
+    multinomials,
     no_sentences,
+    observed_sentence,
 )
-from .sources import WeightReader, multinomial_source, of_each
-from .structure import GaussianSite, Hyperparameter, ModelError, SentenceSite, TracedModel, WeightSource
+from .sources import WeightReader, of_each
+from .structure import Hyperparameter, ModelError, SentenceSite, TracedModel, WeightSource, leaf_of
 
 
 def read(
@@ -69,29 +70,29 @@ def read(
     :raises ValueError: if there are no sentences, or words that a grammar does not have.
     """
     begin = _begin_at_mean if logistic_normals else _begin
-    with random_state_kept(), torch.enable_grad(), _LatentMessenger(begin):
+    with random_state_kept(), torch.enable_grad(), LatentMessenger(begin):
         trace = poutine.trace(model).get_trace()
     nodes: dict[str, Any] = dict(trace.nodes)
     samples = {n: s for n, s in nodes.items() if s["type"] == "sample" and not is_left_out(s)}
-    sentences = {n: s for n, s in samples.items() if s["is_observed"] and _is_sentence(s)}
+    sentences = {n: s for n, s in samples.items() if observed_sentence(s) is not None}
     if not sentences:
         raise no_sentences(loop, nodes)
     for name, site in samples.items():
         _check(name, site, loop)
-    candidates = {source.name: (source, leaf) for source, leaf in _candidates(nodes)}
+    found = multinomials(nodes)
+    candidates = {source.name: source for source in found if source.logistic_normal is None}
+    normals = {source.name: source for source in found if source.logistic_normal is not None}
     origins = selections(model)
     reached = {n: leaves_of(s["fn"].log_prob(s["value"]).sum()) for n, s in samples.items() if n not in sentences}
     _check_known(nodes, reached, loop)
     reasons = _open(candidates, samples, origins, reached, opened)
     for name in reasons:
         del candidates[name]
-    reasons |= {name: ", a logistic normal" for name, site in nodes.items() if is_logistic_normal(site)}
-    sources = [source for source, _ in candidates.values()]
-    gaussians: dict[str, GaussianSite] = {}
-    if logistic_normals and (normals := held_normals(nodes, origins, candidates.keys(), reached)) is not None:
-        gaussians = normals.gaussians
-        sources += normals.sources
-    reader = WeightReader(sources, origins, loop, reasons)
+    reasons |= dict.fromkeys(normals, ", a logistic normal")
+    gaussians = held_normals(nodes, normals, origins, candidates.keys(), reached) if logistic_normals else None
+    if gaussians is not None:
+        candidates |= normals
+    reader = WeightReader(candidates, origins, loop, reasons)
     sites = [_site(reader, name, site) for name, site in sentences.items()]
     for name in reader.used.keys() & samples.keys():
         reader.used[name] = replace(reader.used[name], scale=_factor(samples[name]))
@@ -100,16 +101,16 @@ def read(
     _check_constraints(reader.used, {name: site for name, site in nodes.items() if is_learnt(site)}, loop)
     points = {}
     for name, site in nodes.items():
-        if name in reader.used or name in gaussians:
+        if name in reader.used or name in (gaussians or {}):
             continue
         if is_learnt(site):
             points[name] = Hyperparameter(site["value"], leaf_of(site["value"]), constraint_of(site))
-        elif name in samples and not site["is_observed"]:
+        elif is_latent(site):
             points[name] = _point(site, unconstrained)
     _check_corpora(sites)
     if not points and all(source.is_constant for source in reader.used.values()):
         raise ModelError(f"{loop} has nothing to learn: all weights of the model are constants")
-    return TracedModel(sites, reader.used, gaussians, points)
+    return TracedModel(sites, reader.used, gaussians or {}, points)
 
 
 def coordinates(unconstrained: bool) -> Callable[[Any], Any]:
@@ -157,7 +158,7 @@ def log_density(trace: Any, traced: TracedModel) -> Tensor:
     for name, site in trace.nodes.items():
         if site["type"] != "sample" or is_left_out(site) or name in traced.weight_sources or name in traced.gaussians:
             continue
-        if site["is_observed"] and _is_sentence(site):
+        if observed_sentence(site) is not None:
             continue
         density = scale_and_mask(site["fn"].log_prob(site["value"]), site["scale"], site["mask"])
         if site["is_observed"] and isinstance(base_distribution(site["fn"]), MULTINOMIALS):
@@ -185,17 +186,14 @@ def _begin_at_mean(site: Any) -> Tensor:
     return expanded_mean(site) if "gaussian" in site["infer"] else _begin(site)
 
 
-def _is_sentence(site: Any) -> bool:
-    return isinstance(base_distribution(site["fn"]), Sentence)
-
-
 def _check(name: str, site: Any, loop: str) -> None:
     if any(frame.full_size not in (None, frame.size) for frame in site["cond_indep_stack"]):
         raise ModelError(
             f"{loop} needs the whole corpus, but site {name!r} is in a subsampled plate; give the plate no "
             "subsample_size, or use pyro.infer.SVI"
         )
-    if _is_sentence(site) and not bool((torch.as_tensor(site["scale"]) == torch.as_tensor(site["scale"]).max()).all()):
+    scale = torch.as_tensor(site["scale"])
+    if isinstance(base_distribution(site["fn"]), Sentence) and not bool((scale == scale.max()).all()):
         raise ModelError(f"{loop} needs one scale for all sentences of site {name!r}; pyro.infer.SVI takes any")
     if not site["is_observed"] and site["fn"].support.is_discrete:
         kind = distribution_name(base_distribution(site["fn"]))
@@ -289,23 +287,8 @@ def _check_constraints(used: Mapping[str, WeightSource], parameters: Mapping[str
             )
 
 
-def _candidates(nodes: Mapping[str, Any]) -> list[tuple[WeightSource, Tensor]]:
-    """Multinomials that may be weights, and the leaves of autograd's graph behind them."""
-    candidates = []
-    for name, site in nodes.items():
-        if is_learnt(site):
-            block, value = block_of_param(site), site["value"]
-            if block is not None:
-                candidates.append((WeightSource(name, block, value), leaf_of(value)))
-        elif site["type"] == "sample" and not site["is_observed"] and not is_left_out(site):
-            function = base_distribution(site["fn"])
-            if isinstance(function, MULTINOMIALS):
-                candidates.append((multinomial_source(name, function, site["value"]), site["value"]))
-    return candidates
-
-
 def _open(
-    candidates: Mapping[str, tuple[WeightSource, Tensor]],
+    candidates: Mapping[str, WeightSource],
     samples: Mapping[str, Any],
     origins: Mapping[str, Origins],
     reached: Mapping[str, set[int]],
@@ -324,8 +307,8 @@ def _open(
     for name, leaves in reached.items():
         function = base_distribution(samples[name]["fn"])
         known = "; give derivations that are known to Sentence, as known=" * isinstance(function, ChartDistribution)
-        for other, (_, leaf) in candidates.items():
-            if other != name and id(leaf) in leaves:
+        for other, source in candidates.items():
+            if other != name and id(source.leaf) in leaves:
                 result[other] = f", on which site {name!r} ({distribution_name(function)}) depends, too{known}"
         if math.isnan(_factor(samples[name])):
             result.setdefault(name, "")
@@ -344,27 +327,3 @@ def _point(site: Any, unconstrained: bool) -> Hyperparameter:
     leaf = coordinates(unconstrained)(support).inv(site["value"]).detach().clone().requires_grad_()
     alpha = concentration_of(function).detach() if isinstance(function, MULTINOMIALS) and _factor(site) != 0 else None
     return Hyperparameter(site["value"].detach(), leaf, support, is_latent=True, concentration=alpha)
-
-
-class _LatentMessenger(InitMessenger):
-    """Make latent values leaves of autograd's graph, and a parameter that is asked for twice the same tensor.
-
-    Sites without a value of their own, such as a Delta, keep what they are computed from.
-
-    :param begin: where a latent site begins.
-    """
-
-    def __init__(self, begin: Callable[[Any], Tensor]) -> None:
-        super().__init__(begin)
-        self.parameters: dict[str, Tensor] = {}
-
-    def _pyro_sample(self, msg: Any) -> None:
-        if not is_left_out(msg):
-            super()._pyro_sample(msg)
-
-    def _pyro_post_param(self, msg: Any) -> None:
-        msg["value"] = self.parameters.setdefault(msg["name"], msg["value"])
-
-    def _pyro_post_sample(self, msg: Any) -> None:
-        if not msg["is_observed"] and not is_left_out(msg) and msg["value"].is_floating_point():
-            msg["value"] = msg["value"].detach().requires_grad_()

@@ -24,6 +24,12 @@ class ModelError(NotImplementedError):
     """A model that a loop cannot handle; the message names the site and says what can."""
 
 
+def leaf_of(value: Tensor) -> Tensor:
+    """The tensor that a ``pyro.param`` is learnt by; with ``module_local_params`` it is the module's own."""
+    leaf: Tensor = value.unconstrained() if hasattr(value, "unconstrained") else value
+    return leaf
+
+
 @dataclass(frozen=True)
 class SentenceSite:
     """An observed site of N sentences, and what site each of its grammar's blocks is the value of.
@@ -144,6 +150,11 @@ class WeightSource:
     def is_computed(self) -> bool:
         """Whether it is no site, but computed by the model's code from parameters and latent values."""
         return bool(self.computed_from)
+
+    @property
+    def leaf(self) -> Tensor:
+        """What autograd's graph of the model begins with."""
+        return leaf_of(self.value if self.probability is None else self.probability)
 
     @property
     def shape(self) -> torch.Size:

@@ -16,14 +16,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyrogram.bias import Bias
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.event_map import first_events, joined, sums_of_entries
-from pyrogram.grammar import Block, Grammar, TooLong, Weights
-from pyrogram.sentences import Evidence, Known, Sentences
+from pyrogram.grammar import Block, Grammar, Weights
+from pyrogram.sentences import Sentences
+
+from .composed import ComposedGrammar, ComposedUpdates
 
 
-class TiedGrammar(Grammar):
+class TiedGrammar(ComposedGrammar):
     """A grammar over the sources of the weights of another one.
 
     :param base: the other grammar.
@@ -33,16 +34,8 @@ class TiedGrammar(Grammar):
     """
 
     def __init__(self, base: Grammar, sources: Mapping[str, Block], entries: Mapping[str, Tensor]) -> None:
-        self.base, self._blocks, self.entries = base, dict(sources), dict(entries)
-        self.bias = base.bias
-
-    @property
-    def blocks(self) -> Mapping[str, Block]:
-        return self._blocks
-
-    @property
-    def num_words(self) -> int:
-        return self.base.num_words
+        super().__init__(base, sources)
+        self.entries = dict(entries)
 
     @property
     def identity(self) -> str:
@@ -74,25 +67,12 @@ class TiedGrammar(Grammar):
 
     # ------------------------------------------------------------------ a grammar
 
-    def evidence(self, known: Known | None) -> Evidence | None:
-        return self.base.evidence(known)
-
-    def tilted(self, bias: Bias | Mapping[str, Tensor] | Tensor) -> TiedGrammar:
-        """Tied under a bias of the events of the base grammar."""
-        return TiedGrammar(self.base.tilted(bias), self._blocks, self.entries)
-
-    def without_parts(self) -> TiedGrammar:
-        return TiedGrammar(self.base.without_parts(), self._blocks, self.entries)
-
     def log_partition(self, log_weights: Mapping[str, Tensor], words: Tensor | Sentences) -> Tensor:
         return self.base.log_partition(self.by_event(log_weights), words)
 
     def expected_counts(self, log_weights: Mapping[str, Tensor], words: Tensor | Sentences) -> tuple[Tensor, Weights]:
         log_z, counts = self.base.expected_counts(self.by_event(log_weights), words)
         return log_z, self.by_entry(counts)
-
-    def at_temperature(self, temperature: float) -> TiedGrammar:
-        return TiedGrammar(self.base.at_temperature(temperature), self._blocks, self.entries)
 
     def derivation(
         self,
@@ -105,18 +85,9 @@ class TiedGrammar(Grammar):
         up, logs = (None if w is None else self.by_event(w) for w in (weights, log_weights))
         return _TiedDerivation(self, self.base.derivation(up, words, log_weights=logs))
 
-    def sample(
-        self,
-        weights: Mapping[str, Tensor],
-        sample_shape: torch.Size,
-        max_length: int,
-        *,
-        too_long: TooLong = "redraw",
-    ) -> Tensor:
-        return self.base.sample(self.by_event(weights), sample_shape, max_length, too_long=too_long)
-
     def collapsed_updates(self, words: Tensor | Sentences) -> CollapsedUpdates:
-        return self.base.collapsed_updates(words).tied(self, self.entries) or _TiedUpdates(self, words)
+        base = self.base.collapsed_updates(words)
+        return base.tied(self, self.entries) or ComposedUpdates(self, words, base)
 
     def initial_weights(self, words: Tensor, *method: Any, **options: Any) -> Weights:
         """The base grammar's, summed over the events of each entry and normalised."""
@@ -125,29 +96,6 @@ class TiedGrammar(Grammar):
     def normalised_sums(self, weights: Mapping[str, Tensor]) -> Weights:
         """Weights of the sources from weights of events, by block of the base."""
         return {name: self._blocks[name].normalize(total) for name, total in self.by_entry(weights).items()}
-
-
-class _TiedUpdates(CollapsedUpdates):
-    """Sweeps in plain torch, with draws and counts by the base grammar's code, which cannot count entries itself."""
-
-    def __init__(self, grammar: TiedGrammar, words: Tensor | Sentences) -> None:
-        super().__init__(grammar, words)
-        self._tied, self._base = grammar, grammar.base.collapsed_updates(words)
-
-    def draw(self, log_weights: Mapping[str, Tensor], generator: torch.Generator | None = None) -> Tensor:
-        return self._base.draw(self._tied.by_event(log_weights), generator)
-
-    def counts(self, trees: Tensor) -> Weights:
-        return self._tied.by_entry(self._base.counts(trees))
-
-    def log_tilt(self, trees: Tensor) -> Tensor:
-        return self._base.log_tilt(trees)
-
-    def parts(self, trees: Tensor) -> Tensor:
-        return self._base.parts(trees)
-
-    def add_parts(self, total: Tensor | None, trees: Tensor) -> Tensor:
-        return self._base.add_parts(total, trees)
 
 
 class _TiedDerivation:
