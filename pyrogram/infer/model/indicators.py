@@ -24,7 +24,7 @@ from pyrogram.random_state import random_state_kept
 
 from .mixture import MixtureGrammar
 from .selection import leaves_of
-from .sites import base_distribution, is_left_out
+from .sites import base_distribution, is_latent, observed_sentence
 from .structure import ModelError
 
 ENUMERATED = "pyro.infer.SVI with TraceEnum_ELBO can"
@@ -34,9 +34,7 @@ def indicators(nodes: Mapping[str, Any]) -> dict[str, int]:
     """Latent sites that choose between finitely many values for each element of a plate, and how many values."""
     num_values = {}
     for name, site in nodes.items():
-        if site["type"] != "sample" or site["is_observed"] or is_left_out(site) or not site["cond_indep_stack"]:
-            continue
-        function = base_distribution(site["fn"])
+        function = base_distribution(site["fn"]) if is_latent(site) and site["cond_indep_stack"] else None
         if isinstance(function, (dist.Categorical, dist.Bernoulli)):
             num_values[name] = len(function.enumerate_support(expand=False))
     return num_values
@@ -49,9 +47,8 @@ def indicators_of_sentences(nodes: Mapping[str, Any], loop: str) -> dict[str, st
     """
     choices, by_site = indicators(nodes), dict[str, str]()
     for name, site in nodes.items():
-        if site["type"] != "sample" or not site["is_observed"]:
-            continue
-        if not isinstance(base_distribution(site["fn"]), Sentence):
+        function = observed_sentence(site)
+        if function is None:
             continue
         matching = [choice for choice in choices if _plates(nodes[choice]) == _plates(site)]
         if len(matching) > 1:
@@ -67,7 +64,7 @@ def indicators_of_sentences(nodes: Mapping[str, Any], loop: str) -> dict[str, st
                 f"{loop} can handle a discrete latent site of one Sentence site, but {choice!r} belongs to several; "
                 f"{ENUMERATED}"
             )
-        if len(base_distribution(site["fn"]).batch_shape) > len(site["fn"].batch_shape):
+        if len(function.batch_shape) > len(site["fn"].batch_shape):
             raise ModelError(
                 f"{loop} can handle a discrete latent site of each sentence, but {choice!r} belongs to groups of them, "
                 f"site {name!r} under to_event; {ENUMERATED}"
@@ -164,18 +161,16 @@ class _SummingOut(Messenger):
         """
         by_logits = (
             "probs" not in function.__dict__
-        )  # which Pyro expands over plates, probabilities of these it does not
+        )  # Pyro expands these over plates, probabilities of these it does not
         if isinstance(function, dist.Bernoulli):
             p = unexpanded(function.logits, 0).sigmoid() if by_logits else unexpanded(function.probs, 0)
             return torch.stack([1 - p, p], -1)
         if by_logits:
             return unexpanded(function.logits, 1).softmax(-1)
         shares: Tensor = unexpanded(function.probs, 1)
-        flat, accuracy = shares.detach().reshape(-1), 10 * torch.finfo(shares.dtype).eps
-        leaves = leaves_of(shares)
-        for value in (
-            self.multinomials if leaves else ()
-        ):  # sites may have equal values: it must be the one that is used
+        flat, leaves = shares.detach().reshape(-1), leaves_of(shares)
+        accuracy = 10 * torch.finfo(shares.dtype).eps
+        for value in self.multinomials if leaves else ():  # of equal ones it must be the one that is used
             if value.shape == flat.shape and leaves_of(value) == leaves:
                 if torch.allclose(value.detach().to(flat), flat, rtol=accuracy, atol=0.0):
                     return value

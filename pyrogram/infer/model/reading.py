@@ -11,8 +11,9 @@ moved by the gradient of the log joint, in which sentences are replaced by tange
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -69,8 +70,7 @@ def read(
     :raises ModelError: for a discrete latent site, a minibatch, or weights whose origin cannot be followed.
     :raises ValueError: if there are no sentences, or words that a grammar does not have.
     """
-    begin = _begin_at_mean if logistic_normals else _begin
-    with random_state_kept(), torch.enable_grad(), LatentMessenger(begin):
+    with random_state_kept(), torch.enable_grad(), LatentMessenger(partial(_begin, at_mean=logistic_normals)):
         trace = poutine.trace(model).get_trace()
     nodes: dict[str, Any] = dict(trace.nodes)
     samples = {n: s for n, s in nodes.items() if s["type"] == "sample" and not is_left_out(s)}
@@ -96,9 +96,7 @@ def read(
     sites = [_site(reader, name, site) for name, site in sentences.items()]
     for name in reader.used.keys() & samples.keys():
         reader.used[name] = replace(reader.used[name], scale=_factor(samples[name]))
-    _check_names(reader.used, nodes, loop)
-    _check_concentrations(reader.used, loop)
-    _check_constraints(reader.used, {name: site for name, site in nodes.items() if is_learnt(site)}, loop)
+    _check_sources(reader.used, nodes, loop)
     points = {}
     for name, site in nodes.items():
         if name in reader.used or name in (gaussians or {}):
@@ -107,7 +105,10 @@ def read(
             points[name] = Hyperparameter(site["value"], leaf_of(site["value"]), constraint_of(site))
         elif is_latent(site):
             points[name] = _point(site, unconstrained)
-    _check_corpora(sites)
+    if not any(len(site.words) for site in sites):
+        raise ValueError("the corpus has no sentences; give one at least")
+    for corpus in sites:
+        checked_words(corpus.words, corpus.grammar.num_words)
     if not points and all(source.is_constant for source in reader.used.values()):
         raise ModelError(f"{loop} has nothing to learn: all weights of the model are constants")
     return TracedModel(sites, reader.used, gaussians or {}, points)
@@ -120,16 +121,6 @@ def coordinates(unconstrained: bool) -> Callable[[Any], Any]:
         Otherwise a multinomial has logits, one more than it needs, up which it is easier to climb.
     """
     return biject_to if unconstrained else transform_to
-
-
-def _check_corpora(sites: Sequence[SentenceSite]) -> None:
-    """
-    :raises ValueError: if there are no sentences, or words that a grammar does not have.
-    """
-    if not any(len(site.words) for site in sites):
-        raise ValueError("the corpus has no sentences; give one at least")
-    for site in sites:
-        checked_words(site.words, site.grammar.num_words)
 
 
 def computed_log_weights(trace: Any, traced: TracedModel) -> Weights:
@@ -167,11 +158,15 @@ def log_density(trace: Any, traced: TracedModel) -> Tensor:
     return total
 
 
-def _begin(site: Any) -> Tensor:
+def _begin(site: Any, at_mean: bool) -> Tensor:
     """Where a latent value begins: at the median of its prior, if it is a number; real vectors at a draw.
 
     Where all begin at zero, symmetry is never broken.
+
+    :param at_mean: whether Gaussian sites of logistic normals begin at their means.
     """
+    if at_mean and "gaussian" in site["infer"]:
+        return expanded_mean(site)
     support = site["fn"].support
     while isinstance(support, constraints.independent):
         support = support.base_constraint
@@ -179,11 +174,6 @@ def _begin(site: Any) -> Tensor:
         drawn: Tensor = site["fn"].sample()
         return drawn
     return init_to_median(site)  # type: ignore[no-any-return]
-
-
-def _begin_at_mean(site: Any) -> Tensor:
-    """The same, but Gaussian sites of logistic normals begin at their means."""
-    return expanded_mean(site) if "gaussian" in site["infer"] else _begin(site)
 
 
 def _check(name: str, site: Any, loop: str) -> None:
@@ -225,12 +215,12 @@ def _factor(site: Any) -> float:
 
 
 def _site(reader: WeightReader, name: str, site: Any) -> SentenceSite:
-    """Sentences with the sources of their weights, those that are masked left out."""
+    """Sentences with the sources of their weights, each as often as ``log_prob`` has it; those that are masked not."""
     function = base_distribution(site["fn"])
-    sentences = _flat_sentences(function, site["value"])
+    shape = broadcast_shapes(function.batch_shape, site["value"].shape[:-1])
+    sentences = Sentences.of(function.observed(site["value"].long())).flat(shape)
     corpus = reader.site(name, function, sentences)
     if site["mask"] is not None:
-        shape = broadcast_shapes(function.batch_shape, site["value"].shape[:-1])
         inner = len(function.batch_shape) - len(site["fn"].batch_shape)  # dimensions of one event, under to_event
         outer = torch.as_tensor(site["mask"], device=sentences.words.device).expand(shape[: len(shape) - inner])
         kept = outer.reshape(*outer.shape, *(1,) * inner).expand(shape).reshape(-1)
@@ -243,42 +233,25 @@ def _site(reader: WeightReader, name: str, site: Any) -> SentenceSite:
     return replace(corpus, scale=float(torch.as_tensor(site["scale"]).max()))
 
 
-def _flat_sentences(function: Sentence, value: Tensor) -> Sentences:
-    """Sentences as integers, words of shape (N, n), each as often as the site's log_prob has it."""
-    batch = broadcast_shapes(function.batch_shape, value.shape[:-1])
-    return Sentences.of(function.observed(value.long())).flat(batch)
-
-
-def _check_names(used: Mapping[str, WeightSource], names: Iterable[str], loop: str) -> None:
+def _check_sources(used: Mapping[str, WeightSource], nodes: Mapping[str, Any], loop: str) -> None:
     """
-    :raises ModelError: if a site of the model has the name of a block that is no site.
+    :raises ModelError: if a site has the name of a block that is no site; if concentrations are not positive, which
+        Pyro refuses only where it validates; if weights are parameters of another constraint.
     """
-    for name in sorted(set(names) & used.keys()):
-        if used[name].is_computed:
+    for name, source in used.items():
+        if source.is_computed and name in nodes:
             raise ModelError(
                 f"{loop} needs another name for site {name!r}, which is that of a block of a Sentence site"
             )
-
-
-def _check_concentrations(used: Mapping[str, WeightSource], loop: str) -> None:
-    """
-    :raises ModelError: if some are not positive, which Pyro refuses only where it validates.
-    """
-    for name, source in used.items():
         alpha = source.concentration
         if alpha is not None and not bool((alpha > 0).all()):
             raise ModelError(
                 f"{loop} needs positive concentrations, but that of site {name!r} goes down to {float(alpha.min()):g}; "
                 "make it positive, be it by little"
             )
-
-
-def _check_constraints(used: Mapping[str, WeightSource], parameters: Mapping[str, Any], loop: str) -> None:
-    """
-    :raises ModelError: if weights are parameters of another constraint.
-    """
-    for name in used.keys() & parameters.keys():
-        actual, needed = constraint_of(parameters[name]), simplex_of(used[name].block)
+        if not source.is_param:
+            continue
+        actual, needed = constraint_of(nodes[name]), simplex_of(source.block)
         if type(actual) is not type(needed) or getattr(actual, "sizes", None) != getattr(needed, "sizes", None):
             code = "constraints.simplex" if needed is constraints.simplex else "simplex_of(block)"
             raise ModelError(
