@@ -20,8 +20,8 @@ from pyrogram.grammar import Weights
 from pyrogram.random_state import random_state_kept
 
 from .loops.base import GrammarLoop
+from .model.composed import MixtureGrammar
 from .model.indicators import depth_of, indicators
-from .model.mixture import MixtureGrammar
 from .model.sites import base_distribution
 from .trees.drawing import infer_trees
 

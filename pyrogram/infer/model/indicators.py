@@ -22,7 +22,7 @@ from pyrogram.distributions.partition import unexpanded
 from pyrogram.grammar import Weights
 from pyrogram.random_state import random_state_kept
 
-from .mixture import MixtureGrammar
+from .composed import MixtureGrammar
 from .selection import leaves_of
 from .sites import base_distribution, is_latent, observed_sentence
 from .structure import ModelError

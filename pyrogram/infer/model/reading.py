@@ -30,7 +30,6 @@ from pyrogram.grammar import Weights
 from pyrogram.random_state import random_state_kept
 from pyrogram.sentences import Sentences
 
-from .normals import expanded_mean, held_normals
 from .selection import Computed, LatentMessenger, Origins, leaves_of, selections
 from .sites import (
     MULTINOMIALS,
@@ -45,7 +44,7 @@ from .sites import (
     no_sentences,
     observed_sentence,
 )
-from .sources import WeightReader, of_each
+from .sources import WeightReader, expanded_mean, held_normals, of_each
 from .structure import Hyperparameter, ModelError, SentenceSite, TracedModel, WeightSource, leaf_of
 
 

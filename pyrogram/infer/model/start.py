@@ -11,8 +11,8 @@ from torch import Tensor
 
 from pyrogram.grammar import Grammar, Weights
 
+from .composed import TiedGrammar
 from .structure import SentenceSite, TracedModel
-from .tied import TiedGrammar
 
 
 def start_weights(traced: TracedModel, initial: Mapping[str, Tensor] | str | None) -> Weights:

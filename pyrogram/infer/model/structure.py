@@ -16,8 +16,7 @@ from pyrogram.distributions import Gaussian, LogisticNormalWeights
 from pyrogram.grammar import Block, Grammar, Weights
 from pyrogram.sentences import Sentences
 
-from .mixture import MixtureGrammar
-from .tied import TiedGrammar
+from .composed import MixtureGrammar, TiedGrammar
 
 
 class ModelError(NotImplementedError):
