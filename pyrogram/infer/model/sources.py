@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyrogram.distributions import Sentence
+from pyrogram.distributions import Gaussian, Sentence
 from pyrogram.event_map import first_events, num_events
 from pyrogram.grammar import Block, Grammar, PackedBlock, Weights
 from pyrogram.sentences import Sentences
@@ -22,7 +22,7 @@ from pyrogram.sentences import Sentences
 from .composed import TiedGrammar
 from .selection import Computed, Origins, Selection
 from .sites import is_latent, is_learnt, is_left_out
-from .structure import GaussianSite, ModelError, SentenceSite, WeightSource, leaf_of
+from .structure import ModelError, SentenceSite, WeightSource, leaf_of
 
 ELSEWHERE = "VariationalEM, TreeGibbs, or pyro.infer.SVI with a guide, can"
 
@@ -51,8 +51,11 @@ class WeightReader:
         """A site with the sources of its blocks.
 
         :param sentences: all of them.
+        :raises ModelError: if the weights, a bias or evidence cannot be learnt, but should.
         """
-        self._check_fixed(name, function.grammar, sentences)
+        for kind, learnt in ("bias", function.grammar.bias.is_learnt), ("evidence", sentences.is_learnt):
+            if learnt:
+                raise ModelError(f"{self.loop} cannot learn the {kind} of site {name!r}; detach it, or {ELSEWHERE}")
         origins = {block: self._source(name, block, function) for block in function.grammar.blocks}
         whole = {block: source for block, source in origins.items() if isinstance(source, WeightSource)}
         if len(whole) == len(origins):
@@ -63,15 +66,6 @@ class WeightReader:
                 names = {block: source.name for block, source in whole.items()}
                 return SentenceSite(name, function.observed_grammar, sentences, names)
         return self._tied(name, function.observed_grammar, sentences, {**origins, **whole})
-
-    def _check_fixed(self, name: str, grammar: Grammar, sentences: Sentences) -> None:
-        """
-        :raises ModelError: if a bias or evidence is to be learnt.
-        """
-        if grammar.bias.is_learnt:
-            raise ModelError(f"{self.loop} cannot learn the bias of site {name!r}; detach it, or {ELSEWHERE}")
-        if sentences.is_learnt:
-            raise ModelError(f"{self.loop} cannot learn the evidence of site {name!r}; detach it, or {ELSEWHERE}")
 
     def _source(self, site: str, name: str, function: Sentence) -> WeightSource | Selection:
         """The source that a block is, if it is the whole of one, constants, or computed."""
@@ -187,7 +181,7 @@ def held_normals(
     origins: Mapping[str, Origins],
     multinomials: Collection[str],
     reached: Mapping[str, set[int]],
-) -> dict[str, GaussianSite] | None:
+) -> dict[str, Gaussian] | None:
     """The Gaussian sites of the logistic normals of a model, if all can have a q that Newton's method moves.
 
     All weights then are made of logistic normals and other multinomials. Nothing else is latent, scaled or masked; only
@@ -227,7 +221,7 @@ def held_normals(
         for family, name in normal.sites.items():
             if len(gaussians[name]["infer"]["gaussian"].shape) > len(normal.structure.experts[family].shape):
                 return None  # a mean for each element of a plate
-    return {n: GaussianSite(n, s["infer"]["gaussian"], s["value"]) for n, s in gaussians.items()}
+    return {name: site["infer"]["gaussian"] for name, site in gaussians.items()}
 
 
 def expanded_mean(site: Any) -> Tensor:

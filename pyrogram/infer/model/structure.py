@@ -185,15 +185,6 @@ class WeightSource:
 
 
 @dataclass(frozen=True)
-class GaussianSite:
-    """A latent site of normal experts: one family of a logistic normal, drawn once or once a sentence."""
-
-    name: str
-    gaussian: Gaussian
-    value: Tensor
-
-
-@dataclass(frozen=True)
 class Hyperparameter:
     """A ``pyro.param`` that priors depend on, or computed weights; or a latent value.
 
@@ -212,12 +203,13 @@ class Hyperparameter:
 class TracedModel:
     """Sentences, sources of weights, normal experts, and the parameters that priors depend on.
 
+    :param gaussians: of latent sites of normal experts: one family of a logistic normal, drawn once or once a sentence.
     :param reference: numbers that tell this model from others whose sites have the same names and shapes.
     """
 
     sentences: list[SentenceSite]
     weight_sources: dict[str, WeightSource]
-    gaussians: dict[str, GaussianSite] = field(default_factory=dict)
+    gaussians: dict[str, Gaussian] = field(default_factory=dict)
     hyperparameters: dict[str, Hyperparameter] = field(default_factory=dict)
     reference: str = ""
 
@@ -228,18 +220,17 @@ class TracedModel:
 
     def priors(self) -> dict[str, Tensor | Gaussian]:
         """Concentrations of Dirichlet sites, means and covariances of Gaussian sites, as the model had them."""
-        by_site: dict[str, Tensor | Gaussian] = {n: site.gaussian for n, site in self.gaussians.items()}
-        by_site.update({n: s.concentration for n, s in self.weight_sources.items() if s.concentration is not None})
-        return by_site
+        alpha = {n: s.concentration for n, s in self.weight_sources.items() if s.concentration is not None}
+        return {**self.gaussians, **alpha}
 
     def prior_tensors(self) -> Iterator[tuple[str, str, Tensor]]:
         """Every tensor that a prior has: the name of its site, what it is, the tensor."""
         for name, source in self.weight_sources.items():
             if source.concentration is not None:
                 yield name, "concentration", source.concentration
-        for name, site in self.gaussians.items():
+        for name, gaussian in self.gaussians.items():
             for kind in ("loc", "covariance", "variance"):
-                tensor = getattr(site.gaussian, kind)
+                tensor = getattr(gaussian, kind)
                 if tensor is not None:
                     yield name, kind, tensor
 
