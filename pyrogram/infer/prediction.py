@@ -107,7 +107,7 @@ def _choices(
         known = set(options.get("posterior_samples", {}))
         if "guide" in options:
             known = set(poutine.trace(options["guide"]).get_trace(*args, **kwargs).nodes)
-    missing = indicators(nodes).keys() - known
+    missing = set(indicators(nodes)) - known
     if not missing:
         return {}
     draws: dict[str, Tensor] = options.get("posterior_samples", {})

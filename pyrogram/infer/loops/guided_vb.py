@@ -227,7 +227,7 @@ def guide_sites(guide: Model) -> tuple[list[str], dict[str, Hyperparameter]]:
         if is_learnt(site):
             leaf = leaf_of(site["value"])
             learnt.setdefault(id(leaf), (name, Hyperparameter(site["value"], leaf, None)))
-    if isinstance(density, Tensor) and leaves_of(density) - learnt.keys():
+    if isinstance(density, Tensor) and leaves_of(density).keys() - learnt.keys():
         raise ModelError(
             "VariationalEM cannot learn a tensor of the guide that requires a gradient, and that Pyro does not know; "
             "make it known by pyro.module or pyro.param"

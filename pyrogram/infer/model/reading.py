@@ -82,7 +82,8 @@ def read(
     candidates = {source.name: source for source in found if source.logistic_normal is None}
     normals = {source.name: source for source in found if source.logistic_normal is not None}
     origins = selections(model)
-    reached = {n: leaves_of(s["fn"].log_prob(s["value"]).sum()) for n, s in samples.items() if n not in sentences}
+    others = {n: s for n, s in samples.items() if n not in sentences}
+    reached = {n: set(leaves_of(s["fn"].log_prob(s["value"]).sum())) for n, s in others.items()}
     _check_known(nodes, reached, loop)
     reasons = _open(candidates, samples, origins, reached, opened)
     for name in reasons:

@@ -233,7 +233,7 @@ class _Entries:
 
     def origin(self, weights: Tensor, block: Block) -> Selection | Computed:
         """A block of weights as a selection, or what it is instead."""
-        reached = leaves_of(weights)
+        reached = set(leaves_of(weights))
         sources = frozenset(self._names[x] for x in reached & self._names.keys())
         origin = self._selection(weights, block, reached)
         if isinstance(origin, Selection):
@@ -313,19 +313,19 @@ class _Entries:
         return Selection(tuple(names), source, entry, value[0].reshape(block.shape).clone())
 
 
-def leaves_of(result: Tensor) -> set[int]:
-    """The ids of all leaves that autograd's graph leads to."""
+def leaves_of(result: Tensor) -> dict[int, Tensor]:
+    """All leaves that autograd's graph leads to, by their ids."""
     if not result.requires_grad:
-        return set()
+        return {}
     if result.grad_fn is None:
-        return {id(result)}
-    leaves, seen, todo = set(), set(), [result.grad_fn]
+        return {id(result): result}
+    leaves, seen, todo = dict[int, Tensor](), set(), [result.grad_fn]
     while todo:
         function = todo.pop()
         if function in seen:
             continue
         seen.add(function)
         if hasattr(function, "variable"):
-            leaves.add(id(function.variable))
+            leaves[id(function.variable)] = function.variable
         todo += [f for f, _ in function.next_functions if f is not None]
     return leaves
