@@ -23,7 +23,7 @@ from pyrogram.infer.model.collapsed import (
     posterior_mean,
 )
 from pyrogram.infer.model.points import Terms
-from pyrogram.infer.model.sources import ELSEWHERE
+from pyrogram.infer.model.reading import ELSEWHERE
 from pyrogram.infer.model.structure import ModelError, WeightSource, most_likely
 from pyrogram.infer.running.state import Info, at_state, ragged
 

@@ -22,7 +22,7 @@ from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Block, Weights
 from pyrogram.random_state import random_state_kept
 
-from .reading import computed_log_weights, coordinates, log_density
+from .reading import computed_blocks, coordinates, log_density
 from .sites import base_distribution, concentration_of, is_left_out
 from .structure import ModelError, Problem
 from .tangent import weighted
@@ -86,8 +86,11 @@ class PointProblem(Problem):
             if source.concentration is not None:
                 concentration = concentration_of(base_distribution(trace.nodes[name]["fn"]))
                 alpha[name] = distinct(concentration).to("cpu", torch.float64, copy=True).expand(source.block.shape)
-        density = log_density(trace, self.traced)
-        return Terms(computed_log_weights(trace, self.traced), alpha, density, log_jacobian)
+        log_weights: Weights = {}
+        for site in self.traced.sentences:
+            function = base_distribution(trace.nodes[site.name]["fn"])
+            log_weights |= computed_blocks(site.name, function, self.traced)
+        return Terms(log_weights, alpha, log_density(trace, self.traced), log_jacobian)
 
     def reference(self, loop: str) -> str:
         """Numbers that tell this model from others of the same shapes: what it computes at a point of no importance.

@@ -161,3 +161,9 @@ def depends_on(result: Tensor, on: Tensor) -> bool:
     if not (result.requires_grad and on.requires_grad):
         return False
     return torch.autograd.grad(result.sum(), on, retain_graph=True, allow_unused=True)[0] is not None
+
+
+def expanded_mean(site: Any) -> Tensor:
+    """The mean of a Gaussian site, in the shape of a draw: a view, however many sentences there are."""
+    loc: Tensor = site["infer"]["gaussian"].loc
+    return loc.expand(site["fn"].batch_shape + site["fn"].event_shape)
