@@ -123,10 +123,7 @@ class _SummingOut(Messenger):
     def __init__(self, chosen: Mapping[str, str], depth: int, loop: str) -> None:
         super().__init__()
         self.chosen, self.depth, self.loop = chosen, depth, loop
-
-    def __enter__(self) -> _SummingOut:
         self.shares: dict[str, Tensor] = {}  #: by indicator, ``(*batch, K)``
-        return super().__enter__()
 
     def _pyro_sample(self, msg: Any) -> None:
         name, function = msg["name"], base_distribution(msg["fn"])

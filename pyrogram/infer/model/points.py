@@ -175,7 +175,7 @@ class PointProblem(Problem):
     def fixed(self, weights: Mapping[str, Tensor]) -> Weights:
         """Of weights by source, those that have no prior and are not computed."""
         sources = self.traced.weight_sources.items()
-        return {name: weights[name] for name, s in sources if s.is_point and not s.is_computed}
+        return {name: weights[name] for name, s in sources if s.is_param or s.is_constant}
 
     def _run(self, weights: Weights, point: Mapping[str, Tensor] | None) -> tuple[Any, Tensor]:
         """A trace of the model at a point, and the log Jacobian there; random numbers are left alone."""
@@ -192,7 +192,7 @@ class PointProblem(Problem):
 
 
 class PointMessenger(Messenger):
-    """Put sites at given values.
+    """Put sites at given values, in one run.
 
     :param weights: by source, as their sites have them.
     :param points: the coordinates of other latent sites.
@@ -202,10 +202,7 @@ class PointMessenger(Messenger):
     def __init__(self, weights: Mapping[str, Tensor], points: Mapping[str, Tensor], unconstrained: bool) -> None:
         super().__init__()
         self.weights, self.points, self.unconstrained = weights, points, unconstrained
-
-    def __enter__(self) -> PointMessenger:
         self.log_jacobian = torch.zeros((), dtype=torch.float64)
-        return super().__enter__()
 
     def _pyro_post_param(self, msg: Any) -> None:
         if msg["name"] in self.weights:

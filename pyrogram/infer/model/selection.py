@@ -97,8 +97,6 @@ class Computed:
 Origins = Mapping[str, Selection | Computed]
 """By block."""
 
-_DIFFERS = "computed from values in a way that differs from draw to draw"
-
 
 def selections(model: Callable[[], Any]) -> dict[str, Origins]:
     """By Sentence site and block, the selection that the block is, or else what it is.
@@ -122,13 +120,12 @@ def _same(origin: Selection | Computed, others: list[Selection | Computed | None
     if isinstance(origin, Computed) or all(origin.same_as(other) for other in others):
         return origin
     sources = frozenset(origin.sources).union(*(other.sources for other in others if other is not None))
-    constant = origin.source < 0
+    is_followed = bool(sources)
     for other in others:
         if isinstance(other, Selection):
-            both = constant & (other.source < 0)
-            if not torch.equal(origin.constants[both], other.constants[both]):
-                return Computed(_DIFFERS, sources, is_followed=False)
-    return Computed(_DIFFERS, sources, is_followed=bool(sources))
+            both = (origin.source < 0) & (other.source < 0)
+            is_followed &= torch.equal(origin.constants[both], other.constants[both])
+    return Computed("computed from values in a way that differs from draw to draw", sources, is_followed)
 
 
 def _at_a_point(model: Callable[[], Any], seed: int, power: int) -> dict[str, Origins]:

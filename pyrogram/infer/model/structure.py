@@ -156,19 +156,10 @@ class WeightSource:
         return leaf_of(self.value if self.probability is None else self.probability)
 
     @property
-    def shape(self) -> torch.Size:
-        """Of the weights: of all sentences together, or of each."""
-        return self.value.shape if self.per_sentence else self.block.shape
-
-    @property
-    def is_point(self) -> bool:
-        """Whether the weights have no prior: they are a ``pyro.param``, or constants."""
-        return self.concentration is None and self.logistic_normal is None
-
-    @property
     def is_param(self) -> bool:
         """Whether the weights are a ``pyro.param``, to be estimated themselves."""
-        return self.is_point and not self.is_constant and not self.is_computed
+        has_prior = self.concentration is not None or self.logistic_normal is not None
+        return not (has_prior or self.is_constant or self.is_computed)
 
     def at_site(self, weights: Tensor) -> Tensor:
         """Weights as the site has them: of pairs, p."""
