@@ -331,9 +331,7 @@ class CollapsedUpdates:
     ) -> Tensor:
         """The same in plain torch."""
         accepted = torch.zeros(len(self.words), dtype=torch.bool, device=self.words.device)
-        grammar = self.grammar.at_temperature(
-            temperature
-        )  # whose tilt is in the proposals as in the target: it cancels
+        grammar = self.grammar.at_temperature(temperature)  # its tilt is in proposals as in the target: it cancels
         for i in self._chunks(order, batch_size):
             old = self._counts(trees[i], i)
             without = {n: corpus.counts[n] - old[n].sum(0) for n in corpus.concentration}

@@ -23,7 +23,9 @@ def start_weights(traced: TracedModel, initial: Mapping[str, Tensor] | str | Non
     :raises ValueError: if a name is unknown, if a block is missing, or if weights are not what :func:`checked` needs.
     """
     if isinstance(initial, Mapping):
-        known = set(traced.weight_sources).union(*(_blocks(site) for site in traced.sentences))
+        known = set(traced.weight_sources)
+        for site in traced.sentences:  # whose weights are given by block, tied or not
+            known |= site.source_of_block.keys() | site.model_grammar.blocks.keys()
         unknown = set(initial) - known
         if unknown:
             raise ValueError(f"initial_weights has no use for {sorted(unknown)}, only for {sorted(known)}")
@@ -50,11 +52,6 @@ def start_weights(traced: TracedModel, initial: Mapping[str, Tensor] | str | Non
             terms = [size * weights[_block(site, name)] for site, size, weights in initialised[key]]
             start[name] = checked(traced, name, block, torch.stack(terms).sum(0))
     return start
-
-
-def _blocks(site: SentenceSite) -> set[str]:
-    """The names by which a site's weights may be given: those of its grammar's blocks, tied or not."""
-    return {*site.source_of_block, *site.model_grammar.blocks}
 
 
 def _source_weights(site: SentenceSite, initial: Mapping[str, Tensor], source: str, block: str) -> Tensor | None:
