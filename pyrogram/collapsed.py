@@ -420,7 +420,7 @@ class CollapsedUpdates:
         of, events, values = [self.words.new_zeros(0)], [self.words.new_zeros(0)], list[Tensor]()
         for sentences, flat in batches:
             row, event = flat.nonzero(as_tuple=True)
-            of.append(sentences[row])
+            of.append(sentences.to(row.device)[row])
             events.append(event)
             values.append(flat[row, event])
         sentence = torch.cat(of)

@@ -107,15 +107,11 @@ def _initialised(sites: Sequence[SentenceSite], method: str | None) -> list[tupl
             corpora.append([site])
     options, initialised = () if method is None else (method,), []
     for corpus in corpora:
-        words = _joined([site.words for site in corpus])
+        width = max(site.words.shape[-1] for site in corpus)
+        padded = [torch.nn.functional.pad(s.words, (0, width - s.words.shape[-1]), value=-1) for s in corpus]
+        words = torch.cat(padded)
         initialised.append((corpus[0], len(words), corpus[0].grammar.initial_weights(words, *options)))
     return initialised
-
-
-def _joined(corpora: Sequence[Tensor]) -> Tensor:
-    """Sentences of several sites as one corpus, padded to the longest."""
-    width = max(words.shape[-1] for words in corpora)
-    return torch.cat([torch.nn.functional.pad(words, (0, width - words.shape[-1]), value=-1) for words in corpora])
 
 
 def _same(one: Grammar, other: Grammar) -> bool:

@@ -259,11 +259,13 @@ class TracedModel:
         """Whether the sentences of a site have weights of their own."""
         return any(self.weight_sources[source].per_sentence for source in site.source_of_block.values())
 
-    def computed_blocks(self, site: SentenceSite) -> list[tuple[str, WeightSource]]:
-        """The blocks of a site's grammar that are computed, each with its source."""
-        by_block = site.sources_of_blocks().items()
-        pairs = [(block, self.weight_sources[name]) for block, names in by_block for name in names]
-        return [(block, source) for block, source in pairs if source.is_computed]
+    def computed_blocks(self) -> Iterator[tuple[str, str, WeightSource]]:
+        """Sites, and the blocks of their grammars that are computed, with their sources."""
+        for site in self.sentences:
+            for block, names in site.sources_of_blocks().items():
+                for source in (self.weight_sources[name] for name in names):
+                    if source.is_computed:
+                        yield site.name, block, source
 
     def parameter_values(self) -> dict[str, Tensor]:
         """Copies of the unconstrained parameters that priors depend on."""
