@@ -331,9 +331,7 @@ class CollapsedUpdates:
     ) -> Tensor:
         """The same in plain torch."""
         accepted = torch.zeros(len(self.words), dtype=torch.bool, device=self.words.device)
-        grammar = self.grammar.at_temperature(
-            temperature
-        )  # whose tilt is in the proposals as in the target: it cancels
+        grammar = self.grammar.at_temperature(temperature)  # its tilt is in proposals as in the target: it cancels
         for i in self._chunks(order, batch_size):
             old = self._counts(trees[i], i)
             without = {n: corpus.counts[n] - old[n].sum(0) for n in corpus.concentration}
@@ -419,17 +417,17 @@ class CollapsedUpdates:
 
     def _sparse(self, batches: list[tuple[Tensor, Tensor]]) -> SentenceCounts:
         """From the dense counts of batches of sentences, in any order, to those of all."""
-        rows: list[tuple[Tensor, Tensor]] = [(torch.empty(0), torch.empty(0))] * len(self.words)
+        of, events, values = [self.words.new_zeros(0)], [self.words.new_zeros(0)], list[Tensor]()
         for sentences, flat in batches:
-            for k, i in enumerate(sentences.tolist()):
-                events = flat[k].nonzero()[:, 0]
-                rows[i] = (events.int(), flat[k, events])
-        sizes = torch.tensor([0] + [len(e) for e, _ in rows], device=self.words.device)
-        return {
-            "starts": sizes.cumsum(0),
-            "events": torch.cat([sizes[:0].int(), *(e for e, _ in rows)]),
-            "values": torch.cat([v for _, v in rows]) if rows else sizes[:0].double(),
-        }
+            row, event = flat.nonzero(as_tuple=True)
+            of.append(sentences.to(row.device)[row])
+            events.append(event)
+            values.append(flat[row, event])
+        sentence = torch.cat(of)
+        order = sentence.argsort(stable=True)
+        starts = torch.bincount(sentence + 1, minlength=len(self.words) + 1).cumsum(0)
+        listed = torch.cat(values) if values else self.words.new_zeros(0, dtype=torch.float64)
+        return {"starts": starts, "events": torch.cat(events)[order].int(), "values": listed[order]}
 
     @staticmethod
     def _chunks(order: Tensor, size: int) -> Iterator[Tensor]:

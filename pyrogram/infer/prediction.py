@@ -20,8 +20,8 @@ from pyrogram.grammar import Weights
 from pyrogram.random_state import random_state_kept
 
 from .loops.base import GrammarLoop
+from .model.composed import MixtureGrammar
 from .model.indicators import depth_of, indicators
-from .model.mixture import MixtureGrammar
 from .model.sites import base_distribution
 from .trees.drawing import infer_trees
 
@@ -107,7 +107,7 @@ def _choices(
         known = set(options.get("posterior_samples", {}))
         if "guide" in options:
             known = set(poutine.trace(options["guide"]).get_trace(*args, **kwargs).nodes)
-    missing = indicators(nodes).keys() - known
+    missing = set(indicators(nodes)) - known
     if not missing:
         return {}
     draws: dict[str, Tensor] = options.get("posterior_samples", {})

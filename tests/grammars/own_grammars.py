@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from pyrogram.grammars import Block, PackedBlock, RecursiveGrammar
-from pyrogram.infer.model.tied import TiedGrammar
+from pyrogram.infer.model.composed import TiedGrammar
 from pyrogram.recursion import recursion
 
 

@@ -15,8 +15,7 @@ from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
 from pyrogram.data import generated_verbs
 from pyrogram.grammar import Weights
 from pyrogram.grammars.recursive_collapsed import RecursiveUpdates
-from pyrogram.infer.model.mixture import MixtureGrammar
-from pyrogram.infer.model.tied import TiedGrammar
+from pyrogram.infer.model.composed import MixtureGrammar, TiedGrammar
 from pyrogram.models import morphology
 from pyrogram.sentences import Known, Sentences
 

@@ -17,7 +17,7 @@ from pyrogram.distributions import Sentence
 from pyrogram.event_map import joined, num_events
 from pyrogram.grammars import SparseDMV
 from pyrogram.grammars.recursive_collapsed import RecursiveUpdates
-from pyrogram.infer.model.mixture import MixtureGrammar
+from pyrogram.infer.model.composed import MixtureGrammar
 from pyrogram.sentences import Sentences
 
 every_case = pytest.mark.parametrize("name", CASES)

@@ -23,9 +23,9 @@ from torch.distributions import constraints
 from pyrogram import CFG
 from pyrogram.distributions import PackedDirichlet, Sentence, dirichlet_prior
 from pyrogram.infer import EM, CollapsedVB, ModelError, TreeGibbs, TreeHastings, VariationalEM
+from pyrogram.infer.model.composed import MixtureGrammar
 from pyrogram.infer.model.expected_counts import expected_counts
 from pyrogram.infer.model.indicators import summed_out
-from pyrogram.infer.model.mixture import MixtureGrammar
 from pyrogram.infer.model.reading import read
 
 pytestmark = pytest.mark.usefixtures("doubles")

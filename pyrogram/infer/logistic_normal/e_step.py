@@ -111,7 +111,7 @@ class LogisticNormalPosterior:
                 K = source.block.shape[:-1].numel()
                 rows[source.logistic_normal.block] = np.zeros(K, np.int64), np.arange(K)
         sites = self.sites[key]
-        diagonal = {f for f, site in sites.items() if traced.gaussians[site].gaussian.covariance is None}
+        diagonal = {f for f, site in sites.items() if traced.gaussians[site].covariance is None}
         return ExpertPosterior(structure, rows, num_groups, diagonal)
 
     # ------------------------------------------------------------------ priors and start

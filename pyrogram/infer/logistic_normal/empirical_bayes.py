@@ -61,7 +61,7 @@ def _covariance_of(gaussian: Gaussian) -> Tensor:
 
 def _mean_is_optimum(traced: TracedModel, sites: list[str]) -> bool:
     """Whether the mean over groups is the optimum: no broadcasting, and one covariance for all sites that share it."""
-    gaussians = [traced.gaussians[s].gaussian for s in sites]
+    gaussians = [traced.gaussians[s] for s in sites]
     full = all(g.loc.shape == _family_shape(traced, s) for g, s in zip(gaussians, sites, strict=True))
     return full and all(_covariance_of(g) is _covariance_of(gaussians[0]) for g in gaussians)
 
@@ -69,7 +69,7 @@ def _mean_is_optimum(traced: TracedModel, sites: list[str]) -> bool:
 def _covariances_are_own(traced: TracedModel, sites: list[str]) -> bool:
     """Whether every expert has a covariance of its own."""
     for s in sites:
-        gaussian, shape = traced.gaussians[s].gaussian, _family_shape(traced, s)
+        gaussian, shape = traced.gaussians[s], _family_shape(traced, s)
         if _covariance_of(gaussian).shape != (shape if gaussian.covariance is None else shape + shape[-1:]):
             return False
     return True

@@ -13,8 +13,7 @@ from pyro.poutine.messenger import Messenger
 from torch import Tensor
 
 from pyrogram.distributions.gaussian import Gaussian
-from pyrogram.infer.model.normals import expanded_mean
-from pyrogram.infer.model.sites import base_distribution, concentration_of
+from pyrogram.infer.model.sites import base_distribution, concentration_of, expanded_mean
 from pyrogram.infer.model.structure import TracedModel
 from pyrogram.random_state import random_state_kept
 

@@ -23,7 +23,7 @@ from pyrogram.infer.model.collapsed import (
     posterior_mean,
 )
 from pyrogram.infer.model.points import Terms
-from pyrogram.infer.model.sources import ELSEWHERE
+from pyrogram.infer.model.reading import ELSEWHERE
 from pyrogram.infer.model.structure import ModelError, WeightSource, most_likely
 from pyrogram.infer.running.state import Info, at_state, ragged
 
@@ -61,21 +61,21 @@ class _Problem(CollapsedProblem):
     """A model whose sentences have expected counts of their own."""
 
     def check(self, loop: str) -> None:
-        for name, block, source in self.weights_of_each():
-            shape = tuple(source.value.shape[: source.value.dim() - len(source.block.shape)])
-            raise ModelError(
-                f"{loop} needs weights that all sentences share, but block {block!r} of site {name!r} has the batch "
-                f"shape {shape}; {ELSEWHERE}"
-            )
+        for name, block, source in self.traced.computed_blocks():
+            if source.per_sentence:
+                shape = tuple(source.value.shape[: source.value.dim() - len(source.block.shape)])
+                raise ModelError(
+                    f"{loop} needs weights that all sentences share, but block {block!r} of site {name!r} has the "
+                    f"batch shape {shape}; {ELSEWHERE}"
+                )
         if any(source.concentration is not None for source in self.traced.weight_sources.values()):
             return
-        for site in self.traced.sentences:
-            for block, source in self.traced.computed_blocks(site):
-                raise ModelError(
-                    f"{loop} needs block {block!r} of site {site.name!r} to be made of entries of Dirichlet or Beta "
-                    f"sites, pyro.params and constants, for there is nothing else to integrate out, but it is "
-                    f"{source.computed_from}; {ELSEWHERE}"
-                )
+        for name, block, source in self.traced.computed_blocks():
+            raise ModelError(
+                f"{loop} needs block {block!r} of site {name!r} to be made of entries of Dirichlet or Beta "
+                f"sites, pyro.params and constants, for there is nothing else to integrate out, but it is "
+                f"{source.computed_from}; {ELSEWHERE}"
+            )
 
     def summed(self, sentence_counts: Mapping[str, SentenceCounts]) -> Weights:
         """E[f] by source, from those of the sentences."""

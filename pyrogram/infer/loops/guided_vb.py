@@ -28,8 +28,8 @@ from pyrogram.grammar import Weights
 from pyrogram.infer.model.points import PointMessenger, Terms, expected_log_dirichlet, line
 from pyrogram.infer.model.reading import computed_blocks
 from pyrogram.infer.model.selection import leaves_of
-from pyrogram.infer.model.sites import base_distribution, concentration_of, is_learnt, leaf_of
-from pyrogram.infer.model.structure import Hyperparameter, ModelError, TracedModel
+from pyrogram.infer.model.sites import base_distribution, concentration_of, is_learnt
+from pyrogram.infer.model.structure import Hyperparameter, ModelError, TracedModel, leaf_of
 from pyrogram.infer.model.tangent import in_place_of
 from pyrogram.random_state import random_state_kept
 
@@ -227,7 +227,7 @@ def guide_sites(guide: Model) -> tuple[list[str], dict[str, Hyperparameter]]:
         if is_learnt(site):
             leaf = leaf_of(site["value"])
             learnt.setdefault(id(leaf), (name, Hyperparameter(site["value"], leaf, None)))
-    if isinstance(density, Tensor) and leaves_of(density) - learnt.keys():
+    if isinstance(density, Tensor) and leaves_of(density).keys() - learnt.keys():
         raise ModelError(
             "VariationalEM cannot learn a tensor of the guide that requires a gradient, and that Pyro does not know; "
             "make it known by pyro.module or pyro.param"

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -20,7 +20,7 @@ from pyrogram.grammar import Block, Weights
 from .indicators import summed_out
 from .points import PointProblem, Prior, Terms, log_gamma
 from .reading import read
-from .structure import ModelError, SentenceSite, TracedModel, WeightSource
+from .structure import ModelError, SentenceSite, TracedModel
 
 
 def log_dirichlet_multinomial(block: Block, counts: Tensor, alpha: Tensor) -> Tensor:
@@ -131,13 +131,6 @@ class CollapsedProblem(PointProblem):
         """
         :raises ModelError: for what a loop of this name cannot do.
         """
-
-    def weights_of_each(self) -> Iterator[tuple[str, str, WeightSource]]:
-        """Sites and blocks whose weights each sentence has of its own, with their sources."""
-        for site in self.traced.sentences:
-            for block, source in self.traced.computed_blocks(site):
-                if source.per_sentence:
-                    yield site.name, block, source
 
     def terms_at(self, weights: Weights, parameters: Weights) -> Terms:
         """:meth:`evaluate`, with concentrations where their sites are."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from pyrogram.grammar import Weights
+from pyrogram.grammar import Weights, counts_by_gradient
 from pyrogram.infer.running.reduce import Reduce, summed
 
 from .structure import SentenceSite, TracedModel
@@ -23,24 +23,16 @@ def site_counts(site: SentenceSite, log_weights: Mapping[str, Tensor]) -> tuple[
     """log Z of each sentence of a site, and expected counts by block, from log weights by source."""
     by_block = {block: log_weights[source] for block, source in site.source_of_block.items()}
     if any(w.dim() > len(site.grammar.blocks[block].shape) for block, w in by_block.items()):
-        log_z, counts = _counts_of_each(site, by_block)
+        # Counts are then those of each sentence. Of a share of these, weights are those of all, and others count zero.
+        log_z, counts = counts_by_gradient(
+            lambda logs, sentences: site.grammar.log_partition(of_rows(site, logs), sentences),
+            by_block,
+            site.sentences,
+        )
     else:
         log_z, counts = site.grammar.expected_counts(by_block, site.sentences)
     site.check_derivable(log_z)
     return log_z, counts
-
-
-def _counts_of_each(site: SentenceSite, by_block: Mapping[str, Tensor]) -> tuple[Tensor, Weights]:
-    """:func:`site_counts` where blocks have log weights for each sentence, and then counts for each.
-
-    Of a share of the sentences, weights are those of all, and counts are zero for the others.
-    """
-    with torch.enable_grad():
-        leaves = {block: w.detach().requires_grad_() for block, w in by_block.items()}
-        log_z = site.grammar.log_partition(of_rows(site, leaves), site.sentences)
-        total = log_z.masked_fill(log_z == -torch.inf, 0.0).sum()
-        counts = torch.autograd.grad(total, list(leaves.values()), materialize_grads=True)
-    return log_z.detach(), dict(zip(leaves, counts, strict=True))
 
 
 def of_rows(site: SentenceSite, log_weights: Mapping[str, Tensor]) -> Weights:

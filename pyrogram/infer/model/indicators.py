@@ -22,24 +22,19 @@ from pyrogram.distributions.partition import unexpanded
 from pyrogram.grammar import Weights
 from pyrogram.random_state import random_state_kept
 
-from .mixture import MixtureGrammar
+from .composed import MixtureGrammar
 from .selection import leaves_of
-from .sites import base_distribution, is_left_out
+from .sites import base_distribution, is_latent, observed_sentence
 from .structure import ModelError
 
 ENUMERATED = "pyro.infer.SVI with TraceEnum_ELBO can"
 
 
-def indicators(nodes: Mapping[str, Any]) -> dict[str, int]:
-    """Latent sites that choose between finitely many values for each element of a plate, and how many values."""
-    num_values = {}
-    for name, site in nodes.items():
-        if site["type"] != "sample" or site["is_observed"] or is_left_out(site) or not site["cond_indep_stack"]:
-            continue
-        function = base_distribution(site["fn"])
-        if isinstance(function, (dist.Categorical, dist.Bernoulli)):
-            num_values[name] = len(function.enumerate_support(expand=False))
-    return num_values
+def indicators(nodes: Mapping[str, Any]) -> list[str]:
+    """Latent sites that choose between finitely many values for each element of a plate."""
+    latent = {name: site for name, site in nodes.items() if is_latent(site) and site["cond_indep_stack"]}
+    kinds = dist.Categorical, dist.Bernoulli
+    return [name for name, site in latent.items() if isinstance(base_distribution(site["fn"]), kinds)]
 
 
 def indicators_of_sentences(nodes: Mapping[str, Any], loop: str) -> dict[str, str]:
@@ -49,9 +44,8 @@ def indicators_of_sentences(nodes: Mapping[str, Any], loop: str) -> dict[str, st
     """
     choices, by_site = indicators(nodes), dict[str, str]()
     for name, site in nodes.items():
-        if site["type"] != "sample" or not site["is_observed"]:
-            continue
-        if not isinstance(base_distribution(site["fn"]), Sentence):
+        function = observed_sentence(site)
+        if function is None:
             continue
         matching = [choice for choice in choices if _plates(nodes[choice]) == _plates(site)]
         if len(matching) > 1:
@@ -67,7 +61,7 @@ def indicators_of_sentences(nodes: Mapping[str, Any], loop: str) -> dict[str, st
                 f"{loop} can handle a discrete latent site of one Sentence site, but {choice!r} belongs to several; "
                 f"{ENUMERATED}"
             )
-        if len(base_distribution(site["fn"]).batch_shape) > len(site["fn"].batch_shape):
+        if len(function.batch_shape) > len(site["fn"].batch_shape):
             raise ModelError(
                 f"{loop} can handle a discrete latent site of each sentence, but {choice!r} belongs to groups of them, "
                 f"site {name!r} under to_event; {ENUMERATED}"
@@ -78,7 +72,7 @@ def indicators_of_sentences(nodes: Mapping[str, Any], loop: str) -> dict[str, st
                 "both under the same poutine.scale"
             )
         by_site[name] = choice
-    unused = choices.keys() - set(by_site.values())
+    unused = set(choices) - set(by_site.values())
     if unused:
         raise ModelError(
             f"{loop} found no sentences that the discrete latent site {min(unused)!r} belongs to; {ENUMERATED}"
@@ -129,18 +123,7 @@ class _SummingOut(Messenger):
     def __init__(self, chosen: Mapping[str, str], depth: int, loop: str) -> None:
         super().__init__()
         self.chosen, self.depth, self.loop = chosen, depth, loop
-
-    def __enter__(self) -> _SummingOut:
         self.shares: dict[str, Tensor] = {}  #: by indicator, ``(*batch, K)``
-        self.multinomials: list[Tensor] = []  #: values of latent sites and parameters
-        return super().__enter__()
-
-    def _pyro_post_param(self, msg: Any) -> None:
-        self.multinomials.append(msg["value"])
-
-    def _pyro_post_sample(self, msg: Any) -> None:
-        if isinstance(msg["value"], Tensor) and msg["value"].is_floating_point():
-            self.multinomials.append(msg["value"])
 
     def _pyro_sample(self, msg: Any) -> None:
         name, function = msg["name"], base_distribution(msg["fn"])
@@ -158,28 +141,23 @@ class _SummingOut(Messenger):
             )
 
     def _shares(self, function: Any) -> Tensor:
-        """The probabilities of the values of an indicator; the tensor of a site, if they are its value.
+        """The probabilities of the values of an indicator; the leaf of autograd's graph, if they are its value.
 
         ``Categorical`` normalises, and the result is no entry of a site any more.
         """
-        by_logits = (
-            "probs" not in function.__dict__
-        )  # which Pyro expands over plates, probabilities of these it does not
+        by_logits = "probs" not in function.__dict__  # it expands logits over plates, probabilities of logits not
         if isinstance(function, dist.Bernoulli):
             p = unexpanded(function.logits, 0).sigmoid() if by_logits else unexpanded(function.probs, 0)
             return torch.stack([1 - p, p], -1)
         if by_logits:
             return unexpanded(function.logits, 1).softmax(-1)
         shares: Tensor = unexpanded(function.probs, 1)
-        flat, accuracy = shares.detach().reshape(-1), 10 * torch.finfo(shares.dtype).eps
-        leaves = leaves_of(shares)
-        for value in (
-            self.multinomials if leaves else ()
-        ):  # sites may have equal values: it must be the one that is used
-            if value.shape == flat.shape and leaves_of(value) == leaves:
-                if torch.allclose(value.detach().to(flat), flat, rtol=accuracy, atol=0.0):
-                    return value
-        return shares
+        flat, leaves = shares.detach().reshape(-1), list(leaves_of(shares).values())
+        if len(leaves) != 1 or leaves[0].shape != flat.shape:
+            return shares
+        accuracy = 10 * torch.finfo(shares.dtype).eps
+        is_value = torch.allclose(leaves[0].detach().to(flat), flat, rtol=accuracy, atol=0.0)
+        return leaves[0] if is_value else shares
 
     def _mix(self, msg: Any, function: Sentence, indicator: str) -> None:
         shares = self.shares[indicator]

@@ -22,7 +22,7 @@ from pyrogram.distributions.sentence import safe_log
 from pyrogram.grammar import Block, Weights
 from pyrogram.random_state import random_state_kept
 
-from .reading import computed_log_weights, coordinates, log_density
+from .reading import computed_blocks, coordinates, log_density
 from .sites import base_distribution, concentration_of, is_left_out
 from .structure import ModelError, Problem
 from .tangent import weighted
@@ -86,8 +86,11 @@ class PointProblem(Problem):
             if source.concentration is not None:
                 concentration = concentration_of(base_distribution(trace.nodes[name]["fn"]))
                 alpha[name] = distinct(concentration).to("cpu", torch.float64, copy=True).expand(source.block.shape)
-        density = log_density(trace, self.traced)
-        return Terms(computed_log_weights(trace, self.traced), alpha, density, log_jacobian)
+        log_weights: Weights = {}
+        for site in self.traced.sentences:
+            function = base_distribution(trace.nodes[site.name]["fn"])
+            log_weights |= computed_blocks(site.name, function, self.traced)
+        return Terms(log_weights, alpha, log_density(trace, self.traced), log_jacobian)
 
     def reference(self, loop: str) -> str:
         """Numbers that tell this model from others of the same shapes: what it computes at a point of no importance.
@@ -172,7 +175,7 @@ class PointProblem(Problem):
     def fixed(self, weights: Mapping[str, Tensor]) -> Weights:
         """Of weights by source, those that have no prior and are not computed."""
         sources = self.traced.weight_sources.items()
-        return {name: weights[name] for name, s in sources if s.is_point and not s.is_computed}
+        return {name: weights[name] for name, s in sources if s.is_param or s.is_constant}
 
     def _run(self, weights: Weights, point: Mapping[str, Tensor] | None) -> tuple[Any, Tensor]:
         """A trace of the model at a point, and the log Jacobian there; random numbers are left alone."""
@@ -189,7 +192,7 @@ class PointProblem(Problem):
 
 
 class PointMessenger(Messenger):
-    """Put sites at given values.
+    """Put sites at given values, in one run.
 
     :param weights: by source, as their sites have them.
     :param points: the coordinates of other latent sites.
@@ -199,10 +202,7 @@ class PointMessenger(Messenger):
     def __init__(self, weights: Mapping[str, Tensor], points: Mapping[str, Tensor], unconstrained: bool) -> None:
         super().__init__()
         self.weights, self.points, self.unconstrained = weights, points, unconstrained
-
-    def __enter__(self) -> PointMessenger:
         self.log_jacobian = torch.zeros((), dtype=torch.float64)
-        return super().__enter__()
 
     def _pyro_post_param(self, msg: Any) -> None:
         if msg["name"] in self.weights:

@@ -19,7 +19,7 @@ from typing import Any
 import pyro.distributions as dist
 import torch
 from pyro import poutine
-from pyro.poutine.messenger import Messenger
+from pyro.infer.autoguide.initialization import InitMessenger
 from torch import Tensor
 
 from pyrogram.distributions import Sentence
@@ -33,10 +33,14 @@ from .sites import (
     block_of_site,
     concentration_of,
     distribution_name,
+    is_latent,
+    is_learnt,
     is_left_out,
-    leaf_of,
+    is_logistic_normal,
+    multinomials,
+    observed_sentence,
 )
-from .structure import ModelError
+from .structure import ModelError, leaf_of
 
 _SLACK = 64.0  # in rounding errors: the code may take a logarithm and its exponential
 
@@ -63,11 +67,6 @@ class Selection:
         alone = len(self.sources) == 1 and bool((self.source == 0).all())
         in_order = alone and bool((self.entry.flatten() == torch.arange(self.entry.numel())).all())
         return self.sources[0] if in_order else None
-
-    @property
-    def constant(self) -> bool:
-        """Whether it is made of constants alone."""
-        return not self.sources
 
     def same_as(self, other: object) -> bool:
         """Whether another one selects the same, constants included."""
@@ -98,8 +97,6 @@ class Computed:
 Origins = Mapping[str, Selection | Computed]
 """By block."""
 
-_DIFFERS = "computed from values in a way that differs from draw to draw"
-
 
 def selections(model: Callable[[], Any]) -> dict[str, Origins]:
     """By Sentence site and block, the selection that the block is, or else what it is.
@@ -123,28 +120,23 @@ def _same(origin: Selection | Computed, others: list[Selection | Computed | None
     if isinstance(origin, Computed) or all(origin.same_as(other) for other in others):
         return origin
     sources = frozenset(origin.sources).union(*(other.sources for other in others if other is not None))
-    constant = origin.source < 0
+    is_followed = bool(sources)
     for other in others:
         if isinstance(other, Selection):
-            both = constant & (other.source < 0)
-            if not torch.equal(origin.constants[both], other.constants[both]):
-                return Computed(_DIFFERS, sources, is_followed=False)
-    return Computed(_DIFFERS, sources, is_followed=bool(sources))
+            both = (origin.source < 0) & (other.source < 0)
+            is_followed &= torch.equal(origin.constants[both], other.constants[both])
+    return Computed("computed from values in a way that differs from draw to draw", sources, is_followed)
 
 
 def _at_a_point(model: Callable[[], Any], seed: int, power: int) -> dict[str, Origins]:
     with random_state_kept(seed), torch.enable_grad():
-        with _NumberingMessenger(power) as numbered:
-            trace = poutine.trace(model).get_trace()
-        origins: dict[str, Origins] = {}
-        nodes: dict[str, Any] = dict(trace.nodes)
+        with _RandomMessenger(power):
+            nodes: dict[str, Any] = dict(poutine.trace(model).get_trace().nodes)
+        entries, origins = _Entries(nodes), dict[str, Origins]()
         for name, site in nodes.items():
-            function = base_distribution(site["fn"]) if site["type"] == "sample" else None
-            if site.get("is_observed") and isinstance(function, Sentence):
-                origins[name] = {
-                    block: numbered.selection(_weights(function, block), function.grammar.blocks[block])
-                    for block in function.grammar.blocks
-                }
+            if (function := observed_sentence(site)) is not None:
+                blocks = function.grammar.blocks.items()
+                origins[name] = {n: entries.origin(_weights(function, n), block) for n, block in blocks}
         return origins
 
 
@@ -152,114 +144,110 @@ def _weights(function: Sentence, block: str) -> Tensor:
     return function.log_weights[block].exp() if function.weights is None else function.weights[block]
 
 
-@dataclass(frozen=True)
-class _Numbered:
-    """A site of multinomials.
+class LatentMessenger(InitMessenger):
+    """Make latent values leaves of autograd's graph, and a parameter that is asked for twice the same tensor.
 
-    :param first: the number of its first entry.
-    :param value: the point, shape ``(*batch, E)``; of probabilities p with 1 - p after each.
-    :param leaf: what the model's code was given.
-    :param numbers: of its elements, in its shape.
-    :param is_pair: whether these are probabilities p.
+    Sites without a value of their own, such as a Delta, keep what they are computed from.
+
+    :param begin: where a latent site begins.
     """
 
-    name: str
-    first: int
-    value: Tensor
-    leaf: Tensor
-    numbers: Tensor
-    is_pair: bool
-
-
-class _NumberingMessenger(Messenger):
-    """Put multinomials at a random point, and number their entries.
-
-    Other latent values and parameters become leaves of autograd's graph, which then tells that they are reached.
-    """
-
-    def __init__(self, power: int) -> None:
-        super().__init__()
-        self.power = power
-        self._sources: dict[str, _Numbered] = {}
-        self._given: dict[str, Tensor] = {}  # to the model, by parameter
-        self._others: dict[int, tuple[Tensor, str]] = {}  # by the id of a leaf: the leaf, and what it is
-        self._next = 1
-
-    # ------------------------------------------------------------------ at the sites
-
-    def _pyro_post_param(self, msg: Any) -> None:
-        name, value = msg["name"], msg["value"]
-        if name not in self._given:
-            block, leaf = block_of_param(msg), leaf_of(value)
-            if block is not None and leaf.requires_grad:
-                self._given[name] = self._numbered(name, block, value)
-            else:
-                self._given[name] = value
-                self._others[id(leaf)] = leaf, f"pyro.param {name!r}"
-        if self._given[name].shape == value.shape:
-            msg["value"] = self._given[name]
+    def __init__(self, begin: Callable[[Any], Tensor]) -> None:
+        super().__init__(begin)
+        self.parameters: dict[str, Tensor] = {}
 
     def _pyro_sample(self, msg: Any) -> None:
-        function = base_distribution(msg["fn"])
-        if not msg["is_observed"] and isinstance(function, MULTINOMIALS) and msg["value"] is None:
-            shape = msg["fn"].batch_shape + msg["fn"].event_shape
-            like = concentration_of(function).new_empty(shape)
-            is_pair = isinstance(function, dist.Beta)
-            value = self._numbered(msg["name"], block_of_site(function, shape), like, is_pair)
-            msg["value"], msg["done"] = value, True
+        if not is_left_out(msg):
+            super()._pyro_sample(msg)
+
+    def _pyro_post_param(self, msg: Any) -> None:
+        msg["value"] = self.parameters.setdefault(msg["name"], msg["value"])
 
     def _pyro_post_sample(self, msg: Any) -> None:
-        if "logistic_normal" in msg["infer"]:
-            normal = msg["infer"]["logistic_normal"]
-            msg["value"] = self._numbered(msg["name"], normal.structure.blocks[normal.block], msg["value"])
-            return
-        if msg["is_observed"] or is_left_out(msg) or msg["name"] in self._sources:
-            return
-        value = msg["value"]
-        if isinstance(value, Tensor) and value.is_floating_point() and not msg["fn"].support.is_discrete:
-            msg["value"] = leaf = value.detach().requires_grad_()
-            label = f"{msg['name']!r} ({distribution_name(base_distribution(msg['fn']))})"
-            self._others[id(leaf)] = leaf, label
+        if is_latent(msg) and msg["value"].is_floating_point():
+            msg["value"] = msg["value"].detach().requires_grad_()
 
-    def _numbered(self, name: str, block: Block, like: Tensor, is_pair: bool = False) -> Tensor:
-        """A random point in the shape of a site's value, as a leaf of autograd's graph."""
-        shape = (*like.shape, 2) if is_pair else like.shape
-        size = block.shape.numel()
+
+class _RandomMessenger(LatentMessenger):
+    """Put multinomials at a random point: those of parameters and of logistic normals, too."""
+
+    def __init__(self, power: int) -> None:
+        super().__init__(self._begin)
+        self.power = power
+
+    def _begin(self, site: Any) -> Tensor:
+        function = base_distribution(site["fn"])
+        if not isinstance(function, MULTINOMIALS):
+            drawn: Tensor = site["fn"].sample()
+            return drawn
+        block = block_of_site(function, site["fn"].batch_shape + site["fn"].event_shape)
+        point = self._point(block, concentration_of(function), block.shape)
+        return point[..., 0] if isinstance(function, dist.Beta) else point
+
+    def _pyro_post_param(self, msg: Any) -> None:
+        block = block_of_param(msg)
+        if msg["name"] not in self.parameters and block is not None and is_learnt(msg):
+            self.parameters[msg["name"]] = self._point(block, msg["value"], block.shape).requires_grad_()
+        super()._pyro_post_param(msg)
+
+    def _pyro_post_sample(self, msg: Any) -> None:
+        super()._pyro_post_sample(msg)
+        if is_logistic_normal(msg):
+            normal, value = msg["infer"]["logistic_normal"], msg["value"]
+            block = normal.structure.blocks[normal.block]
+            msg["value"] = self._point(block, value, value.shape).requires_grad_()
+
+    def _point(self, block: Block, like: Tensor, shape: torch.Size) -> Tensor:
         point = block.normalize((torch.rand(shape, dtype=like.dtype, device=like.device) + 0.1) ** self.power)
-        numbers = torch.arange(self._next, self._next + size, dtype=like.dtype, device=like.device)
-        if self._next + size > 2 / torch.finfo(like.dtype).eps:
-            raise ModelError(
-                f"{name!r} has more entries than {like.dtype} can number; use float64, or hand its value to Sentence "
-                "unchanged"
-            )
-        numbers = numbers.reshape(block.shape).expand(shape)
-        leaf, numbers = (point[..., 0], numbers[..., 0]) if is_pair else (point, numbers)
-        leaf = leaf.clone().requires_grad_()
-        batch = point.shape[: point.dim() - len(block.shape)]
-        self._sources[name] = _Numbered(name, self._next, point.reshape(*batch, size), leaf, numbers, is_pair)
-        self._next += size
-        return leaf
+        return point.detach()
 
-    # ------------------------------------------------------------------ what came of it
 
-    def selection(self, weights: Tensor, block: Block) -> Selection | Computed:
+class _Entries:
+    """The entries of all multinomials of a run, numbered from 1, in which blocks are looked for.
+
+    :param nodes: of the run's trace.
+    """
+
+    def __init__(self, nodes: Mapping[str, Any]) -> None:
+        self._sources = {source.name: source for source in multinomials(nodes)}
+        self._names = {id(source.leaf): name for name, source in self._sources.items()}
+        self._first: dict[str, int] = {}
+        following = 1
+        for name, source in self._sources.items():
+            self._first[name], dtype = following, source.value.dtype
+            following += source.block.shape.numel()
+            if following > 2 / torch.finfo(dtype).eps:
+                raise ModelError(
+                    f"{name!r} has more entries than {dtype} can number; use float64, or hand its value to Sentence "
+                    "unchanged"
+                )
+        self._others: dict[int, str] = {}  # by the id of a leaf that is no multinomial, what it is
+        for name, site in nodes.items():
+            if name not in self._sources and is_learnt(site):
+                self._others[id(leaf_of(site["value"]))] = f"pyro.param {name!r}"
+            elif name not in self._sources and is_latent(site):
+                self._others[id(site["value"])] = f"{name!r} ({distribution_name(base_distribution(site['fn']))})"
+
+    def origin(self, weights: Tensor, block: Block) -> Selection | Computed:
         """A block of weights as a selection, or what it is instead."""
-        known = {id(source.leaf): source.name for source in self._sources.values()}
-        origin = self._selection(weights, block, known)
-        if isinstance(origin, str):
-            reached = leaves_of(weights)
-            is_followed = not reached - known.keys() - self._others.keys()
-            return Computed(origin, frozenset(known[x] for x in reached & known.keys()), is_followed)
-        return origin
+        reached = set(leaves_of(weights))
+        sources = frozenset(self._names[x] for x in reached & self._names.keys())
+        origin = self._selection(weights, block, reached)
+        if isinstance(origin, Selection):
+            return origin
+        return Computed(origin, sources, not reached - self._names.keys() - self._others.keys())
 
-    def _selection(self, weights: Tensor, block: Block, known: Mapping[int, str]) -> Selection | str:
-        reached = leaves_of(weights)
-        others = sorted({self._others[x][1] for x in reached & self._others.keys()})
-        unknown = len(reached - self._others.keys() - known.keys())
+    def _selection(self, weights: Tensor, block: Block, reached: set[int]) -> Selection | str:
+        """A selection, or why there is none.
+
+        :param reached: the ids of the leaves that autograd's graph leads to.
+        """
+        others = sorted({self._others[x] for x in reached & self._others.keys()})
+        unknown = len(reached - self._others.keys() - self._names.keys())
         if others or unknown:
             more = [f"{unknown} parameters that Pyro does not know"] if unknown else []
             return f"computed from {' and '.join([*others, *more])}"
-        made_of = " and ".join(sorted(repr(known[x]) for x in reached))
+        made_of = " and ".join(sorted(repr(self._names[x]) for x in reached))
         try:
             number, value = self._derivative(weights), weights.detach()
         except RuntimeError:
@@ -267,71 +255,74 @@ class _NumberingMessenger(Messenger):
         value, number = (x.reshape(-1, block.shape.numel()) for x in (value, number))
         rounded = number.round()
         exact = (number - rounded).abs() <= _SLACK * torch.finfo(value.dtype).eps * number.abs()
-        if not bool(exact.all()) or not bool((rounded == rounded[:1]).all()):
-            return f"computed from {made_of}, not a selection of its entries"
-        return self._checked(rounded[0].long(), value, made_of, block)
+        selection: Selection | str | None = None
+        if bool(exact.all()) and bool((rounded == rounded[:1]).all()):
+            selection = self._checked(rounded[0].long(), value, block)
+        return selection or f"computed from {made_of}, not a selection of its entries"
 
     def _derivative(self, weights: Tensor) -> Tensor:
         """In the direction of the numbers, from derivatives against it: J v is the derivative of u J by u, times v."""
         if not weights.requires_grad:
             return torch.zeros_like(weights)
         u = torch.zeros_like(weights, requires_grad=True)
-        sources = list(self._sources.values())
-        leaves = [source.leaf for source in sources]
+        leaves = [source.leaf for source in self._sources.values()]
         total = (weights * u).sum()  # of single numbers: where gradients are given, torch imports sympy
         grads = torch.autograd.grad(total, leaves, create_graph=True, retain_graph=True, allow_unused=True)
-        pairs = [(g, s.numbers) for g, s in zip(grads, sources, strict=True) if g is not None and g.requires_grad]
-        if not pairs:
+        products = []
+        for grad, source in zip(grads, self._sources.values(), strict=True):
+            if grad is not None and grad.requires_grad:
+                first, shape = self._first[source.name], source.block.shape
+                numbers = torch.arange(first, first + shape.numel(), dtype=grad.dtype, device=grad.device)
+                products.append((grad * source.at_site(numbers.reshape(shape))).sum())
+        if not products:
             return torch.zeros_like(weights)
-        product = torch.stack([(g * numbers).sum() for g, numbers in pairs]).sum()
-        return torch.autograd.grad(product, u, materialize_grads=True)[0]
+        return torch.autograd.grad(torch.stack(products).sum(), u, materialize_grads=True)[0]
 
-    def _checked(self, number: Tensor, value: Tensor, made_of: str, block: Block) -> Selection | str:
-        """The selection with these numbers, if values are those of the entries.
+    def _checked(self, number: Tensor, value: Tensor, block: Block) -> Selection | str | None:
+        """The selection with these numbers, if values are those of the entries; or else why there is none, if it shows.
 
         :param number: shape ``(E,)``; negative for one minus the entry before.
         :param value: shape ``(B, E)``.
         """
         names: list[str] = []
         source, entry, expected = torch.full_like(number, -1), torch.zeros_like(number), value
-        for site in self._sources.values():
-            size, place = site.value.shape[-1], number.abs() - site.first
-            mask = (number != 0) & (place >= 0) & (place < size)
+        for name, site in self._sources.items():
+            size, place = site.block.shape.numel(), number.abs() - self._first[name]
+            mask = (place >= 0) & (place < size)
             if not bool(mask.any()):
                 continue
-            if not site.is_pair and bool((mask & (number < 0)).any()):
-                return f"computed from {made_of}, not a selection of its entries"
+            if site.probability is None and bool((mask & (number < 0)).any()):
+                return None
             entries = site.value.detach().reshape(-1, size)
             if len(entries) not in (1, len(value)):
-                return f"made of {site.name!r}, of which there is one for each element of another plate"
+                return f"made of {name!r}, of which there is one for each element of another plate"
             source.masked_fill_(mask, len(names))
             entry = torch.where(mask, place + (number < 0).long(), entry)
             expected = torch.where(mask, entries[:, entry.clamp(max=size - 1)].to(expected), expected)
-            names.append(site.name)
-        if bool(((number != 0) & (source < 0)).any()):
-            return f"computed from {made_of}, not a selection of its entries"
+            names.append(name)
         slack = _SLACK * torch.finfo(value.dtype).eps
-        if not torch.allclose(value, expected, rtol=slack, atol=slack if bool((number < 0).any()) else 0.0):
-            return f"computed from {made_of}, not a selection of its entries"
+        is_same = torch.allclose(value, expected, rtol=slack, atol=slack if bool((number < 0).any()) else 0.0)
+        if not is_same or bool(((number != 0) & (source < 0)).any()):
+            return None
         if len(value) > 1 and not bool((value == value[:1])[:, source < 0].all()):
             return "made of constants that differ from sentence to sentence"
         source, entry = (x.cpu().reshape(block.shape) for x in (source, entry))
         return Selection(tuple(names), source, entry, value[0].reshape(block.shape).clone())
 
 
-def leaves_of(result: Tensor) -> set[int]:
-    """The ids of all leaves that autograd's graph leads to."""
+def leaves_of(result: Tensor) -> dict[int, Tensor]:
+    """All leaves that autograd's graph leads to, by their ids."""
     if not result.requires_grad:
-        return set()
+        return {}
     if result.grad_fn is None:
-        return {id(result)}
-    leaves, seen, todo = set(), set(), [result.grad_fn]
+        return {id(result): result}
+    leaves, seen, todo = dict[int, Tensor](), set(), [result.grad_fn]
     while todo:
         function = todo.pop()
         if function in seen:
             continue
         seen.add(function)
         if hasattr(function, "variable"):
-            leaves.add(id(function.variable))
+            leaves[id(function.variable)] = function.variable
         todo += [f for f, _ in function.next_functions if f is not None]
     return leaves

@@ -25,7 +25,7 @@ from pyrogram.distributions.packed_dirichlet import DIRICHLETS, PackedDirichlet
 from pyrogram.distributions.ragged import RaggedSimplex, packed
 from pyrogram.grammar import Block, PackedBlock
 
-from .structure import ModelError
+from .structure import ModelError, WeightSource, leaf_of
 
 MULTINOMIALS = (*DIRICHLETS, dist.Beta)
 """Priors of multinomials."""
@@ -65,6 +65,12 @@ class ObsMaskRefused(Messenger):
             )
 
 
+def observed_sentence(site: Any) -> Sentence | None:
+    """The distribution of an observed site of sentences, without its ``to_event``s; None of any other site."""
+    function = base_distribution(site["fn"]) if site["type"] == "sample" and site["is_observed"] else None
+    return function if isinstance(function, Sentence) else None
+
+
 def distribution_name(function: Any) -> str:
     """A distribution's name, for messages."""
     return type(function).__name__
@@ -79,15 +85,39 @@ def is_left_out(site: Any) -> bool:
     return deterministic or site_is_subsample(site) or site.get("_intervener_id") is not None
 
 
-def leaf_of(value: Tensor) -> Tensor:
-    """The tensor that a ``pyro.param`` is learnt by; with ``module_local_params`` it is the module's own."""
-    leaf: Tensor = value.unconstrained() if hasattr(value, "unconstrained") else value
-    return leaf
+def is_latent(site: Any) -> bool:
+    """Whether a site is drawn, and has a value of its own."""
+    return site["type"] == "sample" and not site["is_observed"] and not is_left_out(site)
+
+
+def is_logistic_normal(site: Any) -> bool:
+    """Whether a site's value is the softmax of normal experts."""
+    return site["type"] == "sample" and "logistic_normal" in site["infer"]
 
 
 def is_learnt(site: Any) -> bool:
     """Whether a site is a ``pyro.param`` that is not frozen."""
     return site["type"] == "param" and leaf_of(site["value"]).requires_grad
+
+
+def multinomials(nodes: Mapping[str, Any]) -> list[WeightSource]:
+    """Multinomials that may be weights: of parameters, of latent Dirichlet and Beta sites, and logistic normals."""
+    sources = []
+    for name, site in nodes.items():
+        value = site.get("value")
+        if is_learnt(site) and (block := block_of_param(site)) is not None:
+            sources.append(WeightSource(name, block, value))
+        elif is_logistic_normal(site):
+            normal = site["infer"]["logistic_normal"]
+            block = normal.structure.blocks[normal.block]
+            sources.append(WeightSource(name, block, value, logistic_normal=normal))
+        elif is_latent(site) and isinstance(function := base_distribution(site["fn"]), MULTINOMIALS):
+            block, probability = block_of_site(function, value.shape), None
+            if isinstance(function, dist.Beta):
+                value, probability = torch.stack([value, 1 - value], -1), value
+            alpha = concentration_of(function)
+            sources.append(WeightSource(name, block, value, alpha, probability=probability))
+    return sources
 
 
 def concentration_of(prior: Any) -> Tensor:
@@ -131,3 +161,9 @@ def depends_on(result: Tensor, on: Tensor) -> bool:
     if not (result.requires_grad and on.requires_grad):
         return False
     return torch.autograd.grad(result.sum(), on, retain_graph=True, allow_unused=True)[0] is not None
+
+
+def expanded_mean(site: Any) -> Tensor:
+    """The mean of a Gaussian site, in the shape of a draw: a view, however many sentences there are."""
+    loc: Tensor = site["infer"]["gaussian"].loc
+    return loc.expand(site["fn"].batch_shape + site["fn"].event_shape)

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from pyrogram.grammar import Grammar, Weights
 
+from .composed import TiedGrammar
 from .structure import SentenceSite, TracedModel
-from .tied import TiedGrammar
 
 
 def start_weights(traced: TracedModel, initial: Mapping[str, Tensor] | str | None) -> Weights:
@@ -23,12 +23,14 @@ def start_weights(traced: TracedModel, initial: Mapping[str, Tensor] | str | Non
     :raises ValueError: if a name is unknown, if a block is missing, or if weights are not what :func:`checked` needs.
     """
     if isinstance(initial, Mapping):
-        known = set(traced.weight_sources).union(*(_blocks(site) for site in traced.sentences))
+        known = set(traced.weight_sources)
+        for site in traced.sentences:  # whose weights are given by block, tied or not
+            known |= site.source_of_block.keys() | site.model_grammar.blocks.keys()
         unknown = set(initial) - known
         if unknown:
             raise ValueError(f"initial_weights has no use for {sorted(unknown)}, only for {sorted(known)}")
     start: Weights = {}
-    initialised: dict[tuple[str, ...], list[tuple[int, Grammar, Weights]]] = {}
+    initialised: dict[tuple[str, ...], list[tuple[SentenceSite, int, Weights]]] = {}
     for name, source in traced.weight_sources.items():
         users = [site for site in traced.sentences if name in site.source_of_block.values()]
         block = _block(users[0], name)
@@ -47,14 +49,9 @@ def start_weights(traced: TracedModel, initial: Mapping[str, Tensor] | str | Non
             key = tuple(site.name for site in users)
             if key not in initialised:
                 initialised[key] = _initialised(users, initial)
-            terms = [size * weights[_block_of(users, grammar, name)] for size, grammar, weights in initialised[key]]
+            terms = [size * weights[_block(site, name)] for site, size, weights in initialised[key]]
             start[name] = checked(traced, name, block, torch.stack(terms).sum(0))
     return start
-
-
-def _blocks(site: SentenceSite) -> set[str]:
-    """The names by which a site's weights may be given: those of its grammar's blocks, tied or not."""
-    return {*site.source_of_block, *site.model_grammar.blocks}
 
 
 def _source_weights(site: SentenceSite, initial: Mapping[str, Tensor], source: str, block: str) -> Tensor | None:
@@ -99,26 +96,22 @@ def checked(traced: TracedModel, source: str, block: str, weights: Tensor | None
     return expected.normalize(weights.detach().to(like.device, like.dtype))
 
 
-def _initialised(sites: Sequence[SentenceSite], method: str | None) -> list[tuple[int, Grammar, Weights]]:
-    """The initial weights of each grammar of some sites from the words of all its sites, and how many sentences."""
-    corpora: list[tuple[Grammar, list[Tensor]]] = []
+def _initialised(sites: Sequence[SentenceSite], method: str | None) -> list[tuple[SentenceSite, int, Weights]]:
+    """The initial weights of each grammar of some sites from the words of all its sites: one of these, and how many."""
+    corpora: list[list[SentenceSite]] = []
     for site in sites:
-        for grammar, words in corpora:
-            if _same(grammar, site.grammar):
-                words.append(site.words)
-                break
+        alike = [corpus for corpus in corpora if _same(corpus[0].grammar, site.grammar)]
+        if alike:
+            alike[0].append(site)
         else:
-            corpora.append((site.grammar, [site.words]))
-    options = () if method is None else (method,)
-    return [
-        (sum(map(len, words)), grammar, grammar.initial_weights(_joined(words), *options)) for grammar, words in corpora
-    ]
-
-
-def _joined(corpora: Sequence[Tensor]) -> Tensor:
-    """Sentences of several sites as one corpus, padded to the longest."""
-    width = max(words.shape[-1] for words in corpora)
-    return torch.cat([torch.nn.functional.pad(words, (0, width - words.shape[-1]), value=-1) for words in corpora])
+            corpora.append([site])
+    options, initialised = () if method is None else (method,), []
+    for corpus in corpora:
+        width = max(site.words.shape[-1] for site in corpus)
+        padded = [torch.nn.functional.pad(s.words, (0, width - s.words.shape[-1]), value=-1) for s in corpus]
+        words = torch.cat(padded)
+        initialised.append((corpus[0], len(words), corpus[0].grammar.initial_weights(words, *options)))
+    return initialised
 
 
 def _same(one: Grammar, other: Grammar) -> bool:
@@ -127,11 +120,6 @@ def _same(one: Grammar, other: Grammar) -> bool:
         return True
     alike = type(one) is type(other) and (one.identity, one.num_words) == (other.identity, other.num_words)
     return alike and dict(one.blocks) == dict(other.blocks)
-
-
-def _block_of(sites: Sequence[SentenceSite], grammar: Grammar, source: str) -> str:
-    """The block that a source is of a grammar, at the first site that has this grammar."""
-    return next(_block(site, source) for site in sites if site.grammar is grammar)
 
 
 def _block(site: SentenceSite, source: str) -> str:

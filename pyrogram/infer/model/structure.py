@@ -16,12 +16,17 @@ from pyrogram.distributions import Gaussian, LogisticNormalWeights
 from pyrogram.grammar import Block, Grammar, Weights
 from pyrogram.sentences import Sentences
 
-from .mixture import MixtureGrammar
-from .tied import TiedGrammar
+from .composed import MixtureGrammar, TiedGrammar
 
 
 class ModelError(NotImplementedError):
     """A model that a loop cannot handle; the message names the site and says what can."""
+
+
+def leaf_of(value: Tensor) -> Tensor:
+    """The tensor that a ``pyro.param`` is learnt by; with ``module_local_params`` it is the module's own."""
+    leaf: Tensor = value.unconstrained() if hasattr(value, "unconstrained") else value
+    return leaf
 
 
 @dataclass(frozen=True)
@@ -146,19 +151,15 @@ class WeightSource:
         return bool(self.computed_from)
 
     @property
-    def shape(self) -> torch.Size:
-        """Of the weights: of all sentences together, or of each."""
-        return self.value.shape if self.per_sentence else self.block.shape
-
-    @property
-    def is_point(self) -> bool:
-        """Whether the weights have no prior: they are a ``pyro.param``, or constants."""
-        return self.concentration is None and self.logistic_normal is None
+    def leaf(self) -> Tensor:
+        """What autograd's graph of the model begins with."""
+        return leaf_of(self.value if self.probability is None else self.probability)
 
     @property
     def is_param(self) -> bool:
         """Whether the weights are a ``pyro.param``, to be estimated themselves."""
-        return self.is_point and not self.is_constant and not self.is_computed
+        has_prior = self.concentration is not None or self.logistic_normal is not None
+        return not (has_prior or self.is_constant or self.is_computed)
 
     def at_site(self, weights: Tensor) -> Tensor:
         """Weights as the site has them: of pairs, p."""
@@ -172,15 +173,6 @@ class WeightSource:
     def learns_prior(self) -> bool:
         """Whether the concentration depends on some ``pyro.param``."""
         return self.concentration is not None and self.concentration.requires_grad
-
-
-@dataclass(frozen=True)
-class GaussianSite:
-    """A latent site of normal experts: one family of a logistic normal, drawn once or once a sentence."""
-
-    name: str
-    gaussian: Gaussian
-    value: Tensor
 
 
 @dataclass(frozen=True)
@@ -202,12 +194,13 @@ class Hyperparameter:
 class TracedModel:
     """Sentences, sources of weights, normal experts, and the parameters that priors depend on.
 
+    :param gaussians: of latent sites of normal experts: one family of a logistic normal, drawn once or once a sentence.
     :param reference: numbers that tell this model from others whose sites have the same names and shapes.
     """
 
     sentences: list[SentenceSite]
     weight_sources: dict[str, WeightSource]
-    gaussians: dict[str, GaussianSite] = field(default_factory=dict)
+    gaussians: dict[str, Gaussian] = field(default_factory=dict)
     hyperparameters: dict[str, Hyperparameter] = field(default_factory=dict)
     reference: str = ""
 
@@ -218,18 +211,17 @@ class TracedModel:
 
     def priors(self) -> dict[str, Tensor | Gaussian]:
         """Concentrations of Dirichlet sites, means and covariances of Gaussian sites, as the model had them."""
-        by_site: dict[str, Tensor | Gaussian] = {n: site.gaussian for n, site in self.gaussians.items()}
-        by_site.update({n: s.concentration for n, s in self.weight_sources.items() if s.concentration is not None})
-        return by_site
+        alpha = {n: s.concentration for n, s in self.weight_sources.items() if s.concentration is not None}
+        return {**self.gaussians, **alpha}
 
     def prior_tensors(self) -> Iterator[tuple[str, str, Tensor]]:
         """Every tensor that a prior has: the name of its site, what it is, the tensor."""
         for name, source in self.weight_sources.items():
             if source.concentration is not None:
                 yield name, "concentration", source.concentration
-        for name, site in self.gaussians.items():
+        for name, gaussian in self.gaussians.items():
             for kind in ("loc", "covariance", "variance"):
-                tensor = getattr(site.gaussian, kind)
+                tensor = getattr(gaussian, kind)
                 if tensor is not None:
                     yield name, kind, tensor
 
@@ -267,11 +259,13 @@ class TracedModel:
         """Whether the sentences of a site have weights of their own."""
         return any(self.weight_sources[source].per_sentence for source in site.source_of_block.values())
 
-    def computed_blocks(self, site: SentenceSite) -> list[tuple[str, WeightSource]]:
-        """The blocks of a site's grammar that are computed, each with its source."""
-        by_block = site.sources_of_blocks().items()
-        pairs = [(block, self.weight_sources[name]) for block, names in by_block for name in names]
-        return [(block, source) for block, source in pairs if source.is_computed]
+    def computed_blocks(self) -> Iterator[tuple[str, str, WeightSource]]:
+        """Sites, and the blocks of their grammars that are computed, with their sources."""
+        for site in self.sentences:
+            for block, names in site.sources_of_blocks().items():
+                for source in (self.weight_sources[name] for name in names):
+                    if source.is_computed:
+                        yield site.name, block, source
 
     def parameter_values(self) -> dict[str, Tensor]:
         """Copies of the unconstrained parameters that priors depend on."""

@@ -24,7 +24,7 @@ from torch import Tensor
 from pyrogram.charts.checks import broadcast_shapes
 from pyrogram.distributions import Sentence
 
-from .sites import base_distribution
+from .sites import base_distribution, observed_sentence
 
 Counts = Mapping[str, Mapping[str, Tensor]]
 
@@ -96,8 +96,7 @@ class TangentMessenger(Messenger):
         self.counts = counts
 
     def _pyro_sample(self, msg: Any) -> None:
-        function = base_distribution(msg["fn"])
-        if msg["is_observed"] and isinstance(function, Sentence):
+        if (function := observed_sentence(msg)) is not None:
             if msg["name"] not in self.counts:
                 raise ValueError(f"counts lack site {msg['name']!r}; they are of {sorted(self.counts)}")
             shared, per_sentence = linear(function, self.counts[msg["name"]], msg["name"])

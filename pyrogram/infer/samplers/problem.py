@@ -32,8 +32,9 @@ class TreeProblem(CollapsedProblem):
         self.start: Weights = {name: p.unconstrained.detach().clone() for name, p in latents.items()}
 
     def check(self, loop: str) -> None:
-        for site, _, _ in self.weights_of_each() if loop != "TreeGibbs" else ():
-            raise ModelError(f"{loop} needs weights that all sentences of site {site!r} share; use TreeGibbs")
+        for site, _, source in self.traced.computed_blocks():
+            if source.per_sentence and loop != "TreeGibbs":
+                raise ModelError(f"{loop} needs weights that all sentences of site {site!r} share; use TreeGibbs")
 
     def point_of(self, values: Mapping[str, Tensor]) -> Weights:
         """Unconstrained coordinates of latent values; others are left out."""

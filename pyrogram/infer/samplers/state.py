@@ -80,7 +80,7 @@ class TreeAverages:
         """Of no sweep."""
         return TreeAverages(
             kept=torch.tensor(0),
-            sums={n: s.value.new_zeros(s.shape, dtype=torch.float64) for n, s in traced.weight_sources.items()},
+            sums={n: torch.zeros_like(s.value, dtype=torch.float64) for n, s in traced.weight_sources.items()},
             accepted={s.name: torch.zeros(len(s.words), dtype=torch.long) for s in traced.sentences},
             best_joint=torch.tensor(-torch.inf, dtype=torch.float64),
             joints=torch.empty(0, dtype=torch.float64),
