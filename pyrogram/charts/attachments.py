@@ -83,20 +83,6 @@ class Attachments:
             children[self.firsts[row] + v * self.sizes[row] + place] = self.children
         return children
 
-    def table(self, words: Numbers) -> tuple[Numbers, Numbers | None]:
-        """The event of each arc, and the logarithm of its part of the event.
-
-        :param words: shape ``(B, n)``, padded with -1.
-        :returns: numbers of events, the root's first, then attachments, then one for nothing, shape
-            ``(B, n+1, n+1[, S])`` [head, child], int32; and, unless all pairs were seen, ``(B, n+1, n+1)``, float64.
-        """
-        B, n = words.shape
-        nothing = self.num_tags + int(self.firsts[-1])
-        events = np.full((B, n + 1, n + 1, self.num_valences), nothing, np.int32)
-        logs = np.zeros((B, n + 1, n + 1))
-        all_seen = _find_all(words, self.starts, self.children, self.firsts, self.sizes, self.num_tags, events, logs)
-        return events if self.num_valences > 1 else events[..., 0], None if all_seen else logs
-
     def numbers(self, dense: Numbers, *, others: bool = False) -> Numbers:
         """The events of elements of the table (V, 2[, S], V).
 
@@ -156,35 +142,6 @@ def _place(children, start, end, child):
         else:
             end = middle
     return start
-
-
-@kernel
-def _find_all(words, starts, children, firsts, sizes, V, events, logs):
-    all_seen = True
-    S = events.shape[3]
-    for b in range(len(words)):
-        for j in range(words.shape[1]):
-            child = words[b, j]
-            if child < 0:
-                break
-            for v in range(S):
-                events[b, 0, j + 1, v] = child
-            for i in range(words.shape[1]):
-                head = words[b, i]
-                if head < 0:
-                    break
-                if i == j:
-                    continue
-                row = head * 2 + (1 if j > i else 0)
-                start, end = starts[row], starts[row + 1]
-                place = _place(children, start, end, child)
-                if place == end or children[place] != child:
-                    place = end
-                    logs[b, i + 1, j + 1] = -np.log(V - (end - start))
-                    all_seen = False
-                for v in range(S):
-                    events[b, i + 1, j + 1, v] = V + firsts[row] + v * sizes[row] + place - start
-    return all_seen
 
 
 @kernel

@@ -4,41 +4,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from pyrogram.charts import dmv as chart
-from pyrogram.charts import dmv_trees, expansions
-from pyrogram.charts.checks import broadcast_shapes, check_size, checked_words, lengths_of_checked
+from pyrogram.charts import expansions
+from pyrogram.charts.checks import broadcast_shapes, check_size, checked_words
 from pyrogram.charts.leftmost import Draws
-from pyrogram.charts.trees import check_heads, lengths_of
+from pyrogram.charts.trees import arc_valences, check_heads, lengths_of, over_valences, stop_valences
 from pyrogram.collapsed import CollapsedUpdates
+from pyrogram.distributions.dependency_tree import of_heads
 from pyrogram.distributions.projective_tree import ProjectiveDependencyTree
-from pyrogram.event_map import EventMap, by_block, num_events
-from pyrogram.grammar import (
-    Block,
-    Grammar,
-    SentenceMultinomials,
-    Weights,
-    checked_inputs,
-    counts_by_gradient,
-    logarithms,
-)
-from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram
+from pyrogram.event_map import EventMap, by_block, joined, num_events
+from pyrogram.grammar import Block, Grammar, SentenceMultinomials, Weights, checked_inputs, logarithms
+from pyrogram.recursion.run.on_tensors import TensorProgram
 from pyrogram.sentences import Sentences, words_of
 
 from . import initial
-from .dmv_events import dense_arcs, events_of
 from .dmv_sentence_multinomials import DMVSentenceMultinomials
-from .recursive_collapsed import Plan, kept_numbers, numbers_of, sweeps
+from .page_grammar import PageGrammar, Part
+from .recursive_collapsed import Plan, numbers_of, sweeps
+from .recursive_sizes import Fitted
+from .recursive_sums import Sums
 from .structures import Heads
 
 
-class DMV(Grammar):
+@dataclass(frozen=True)
+class TreeSums(Sums):
+    """As :class:`.Sums`; the only factors are those of arcs.
+
+    :param options: of the page, see :func:`.dmv.program`.
+    """
+
+    options: Mapping[str, Any]
+    doubles = True  # of a corpus
+
+    def with_factors(self, names: Sequence[str]) -> TensorProgram:
+        return chart.program(**self.options, evidence=bool(names))
+
+    def factors(self, name: str) -> str:
+        return name
+
+
+class DMV(PageGrammar):
     """The dependency model with valence over tags (Cohen, Gimpel and Smith 2008, Eq. 12).
 
     A head generates its children on each side from the nearest outwards: before each it decides to continue,
@@ -99,101 +113,186 @@ class DMV(Grammar):
             "stop": {"head": tags, **direction, **valence, "decision": ("continue", "stop")},
         }
 
+    # ------------------------------------------------------------------ events
+
+    def _attachments(self, head: Tensor, right: Tensor, valence: Tensor, child: Tensor) -> Tensor:
+        """The events of attachments, numbered through all blocks, of words; valence is 0 if it says nothing."""
+        row = (head * 2 + right) * (self.num_valences if self.valence_attach else 1) + valence
+        return self.num_tags + row * self.num_tags + child
+
+    def _decisions(self, heads: Tensor) -> Tensor:
+        """The events of the decisions of heads, shape ``(..., 2, S, 2)``; those of -1 are nothing."""
+        S, nothing = self.num_valences, num_events(self.blocks)
+        of_head = torch.arange(4 * S, device=heads.device).reshape(2, S, 2)
+        numbers = nothing - self.num_tags * 4 * S + heads[..., None, None, None] * 4 * S + of_head
+        return numbers.masked_fill(heads[..., None, None, None] < 0, nothing)
+
     def arc_numbers(self, words: Tensor) -> Tensor:
         """The event of each arc, numbered through all blocks; what is no arc has the number of all events.
 
-        :param words: shape ``(B, n)``, padded with -1.
-        :returns: shape ``(B, n+1, n+1)`` [head, child], or ``(B, n+1, n+1, S)`` if ``valence_attach``.
+        :param words: shape ``(*batch, n)``, padded with -1.
+        :returns: shape ``(*batch, n+1, n+1)`` [head, child], or ``(*batch, n+1, n+1, S)`` if ``valence_attach``.
         """
-        return dense_arcs(self, words)
+        nothing, real, w = num_events(self.blocks), words >= 0, words.clamp_min(0)
+        place = torch.arange(words.shape[-1], device=words.device)
+        right = (place > place[:, None]).long()[..., None]
+        valences = torch.arange(self.num_valences if self.valence_attach else 1, device=words.device)
+        attach = self._attachments(w[..., :, None, None], right, valences, w[..., None, :, None])
+        is_arc = real[..., :, None] & real[..., None, :] & (place != place[:, None])
+        attach = attach.masked_fill(~is_arc[..., None], nothing)
+        root = torch.where(real, words, nothing)[..., None, :, None].expand_as(attach[..., :1, :, :])
+        arcs = torch.nn.functional.pad(torch.cat([root, attach], -3), (0, 0, 1, 0), value=nothing)
+        return arcs if self.valence_attach else arcs[..., 0]
+
+    def rows_of(self, words: Any, heads: Any) -> Any:
+        """The events of trees, numbered through all blocks, shape ``(N, 4 n)``, padded with -1.
+
+        :param words: an array, shape ``(N, n)``, padded with -1.
+        :param heads: an array, shape ``(N, n)``; those of words are in range.
+        """
+        pairs = (torch.from_numpy(x).split(initial.sentences_at_once(x.shape[1], 1)) for x in (words, heads))
+        rows = torch.cat([self._tree_events(w, h) for w, h in zip(*pairs, strict=True)]).numpy()
+        rows = np.where(rows < num_events(self.blocks), rows, -1)
+        return np.take_along_axis(rows, np.argsort(rows < 0, axis=1, kind="stable"), 1)
+
+    def _tree_events(self, words: Tensor, heads: Tensor) -> Tensor:
+        """The events of trees ``(*batch, n)``, shape ``(*batch, 4 n)``; nothing has the number of all events."""
+        nothing, S, real = num_events(self.blocks), self.num_valences, heads >= 0
+        words, ends = torch.where(real, words, -1), stop_valences(heads, S)[..., 1:, :]
+        head_words = of_heads(torch.nn.functional.pad(words, (1, 0), value=-1), heads).masked_fill(~real, -1)
+        right = (torch.arange(1, heads.shape[-1] + 1, device=heads.device) > heads).long()
+        valence, decisions, last = arc_valences(heads, S), self._decisions(head_words), self._decisions(words)
+        at = valence if self.valence_attach else torch.zeros_like(valence)
+        taken = self._attachments(head_words.clamp_min(0), right, at, words.clamp_min(0))
+        taken = torch.where(heads > 0, taken, torch.where(real, words, nothing))
+        goes_on = decisions[..., 0].flatten(-2).gather(-1, (right * S + valence)[..., None])[..., 0]
+        stops = last[..., 1].gather(-1, ends[..., None])[..., 0]
+        return torch.cat([taken, goes_on, stops.flatten(-2)], -1)
+
+    def counts(self, words: Tensor, heads: Tensor) -> Weights:
+        """Events of given trees by block, shape ``(*batch, *block.shape)``; the trees may be non-projective."""
+        words = checked_words(words, self.num_tags)
+        check_heads(heads, lengths_of(words))
+        return self._counts(words, heads, torch.get_default_dtype())
+
+    def _counts(self, words: Tensor, heads: Tensor, dtype: torch.dtype) -> Weights:
+        batch = broadcast_shapes(words.shape[:-1], heads.shape[:-1])
+        events = self._tree_events(words.expand(*batch, -1), heads.long().expand(*batch, -1))
+        ones = torch.ones((), dtype=dtype, device=events.device).expand(events.shape)
+        total = ones.new_zeros(*batch, num_events(self.blocks) + 1).scatter_add_(-1, events, ones)
+        return by_block(total, self.blocks)
+
+    def _expected(self, arcs: Tensor, stops: Tensor, words: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """Numbers of the events of sentences, and how often each occurs, both ``(B, E)``: of arcs, and of decisions.
+
+        :param arcs: how often arcs are there, shape ``(B, n+1, n+1, S)`` [head, dependent, valence].
+        :param stops: how often heads stop, shape ``(B, n+1, 2, S)``.
+        :param words: shape ``(B, n)``, padded with -1.
+        """
+        heads, place = (
+            torch.nn.functional.pad(words, (1, 0), value=-1),
+            torch.arange(arcs.shape[1], device=words.device),
+        )
+        sides = torch.stack([place < place[:, None], place > place[:, None]], 1).to(
+            arcs
+        )  # [head, direction, dependent]
+        decisions = torch.stack([sides @ (arcs * (heads >= 0)[:, None, :, None]), stops], -1)
+        of_arcs = arcs if self.valence_attach else over_valences(arcs)
+        numbers = self.arc_numbers(words), self._decisions(heads)
+        return [(x.flatten(1), c.flatten(1)) for x, c in zip(numbers, (of_arcs, decisions), strict=True)]
+
+    def _by_block(self, arcs: Tensor, stops: Tensor, words: Tensor) -> Weights:
+        """Arcs (*batch, n+1, n+1, S) and stops (*batch, n+1, 2, S) of words, to counts (*batch, *block.shape)."""
+        batch = broadcast_shapes(arcs.shape[:-3], words.shape[:-1])
+        tables = (arcs, arcs.shape[-3:]), (stops, stops.shape[-3:]), (words, words.shape[-1:])
+        total = arcs.new_zeros(batch.numel(), num_events(self.blocks) + 1)
+        for numbers, values in self._expected(*(t.expand(*batch, *shape).reshape(-1, *shape) for t, shape in tables)):
+            total = total.scatter_add(1, numbers, values)
+        return by_block(total.reshape(*batch, -1), self.blocks)
+
+    def indicators(self, heads: Tensor) -> tuple[Tensor, Tensor]:
+        """Arcs ``(*batch, n+1, n+1, S)`` and stops ``(*batch, n+1, 2, S)`` of trees as zeros and ones."""
+        n, S = heads.shape[-1], self.num_valences
+        zeros = torch.zeros(n + 1, n + 1, S, dtype=torch.get_default_dtype(), device=heads.device)
+        tree = ProjectiveDependencyTree(zeros, zeros[:, :1].expand(n + 1, 2, S), valence=True, validate_args=False)
+        arcs, stops = tree._indicators(heads).values()
+        return arcs, stops
+
+    # ------------------------------------------------------------------ log Z
 
     def program(self, *, by_sentence: bool = False, evidence: bool = False) -> TensorProgram:
         """The recursion over trees, see :func:`.dmv.dmv`."""
-        return chart.program(self.valence_attach, by_sentence, evidence, self.num_valences)
+        options = {"by_sentence": by_sentence, "evidence": evidence}
+        return chart.program(self.valence_attach, valences=self.num_valences, **options)
 
-    def scores(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Tensor]:
-        """Scores of arcs ``(*batch, n+1, n+1, S)`` and stops ``(*batch, n+1, 2, S)``; see :mod:`pyrogram.charts`."""
-        tilted = self.biased(log_weights)
-        root, attach, stop = (tilted[name] for name in self.blocks)
-        return chart.scores(root, attach, stop, words, self.valence_attach)
-
-    def rows_of(self, words: Any, heads: Any) -> Any:
-        """The events of trees, numbered through all blocks, padded with -1, see :func:`.dmv_trees.rows_of`.
-
-        :param words: an array, shape ``(N, n)``.
-        :param heads: an array, shape ``(N, n)``.
+    def _sums(self, **options: Any) -> TreeSums:
         """
-        return dmv_trees.rows_of(words, heads, self.num_tags, self.num_valences, self.valence_attach)
+        :param options: of the page, besides those of the grammar.
+        """
+        options |= {"valence_attach": self.valence_attach, "valences": self.num_valences}
+        return TreeSums(chart.program(**options).recursion, Fitted({"V": self.num_tags}, {}, ("w",)), options)
+
+    @cached_property
+    def _events(self) -> EventMap:
+        """Which events the elements of the page's tables are."""
+        return EventMap.of_blocks(self.blocks)
+
+    def _events_by_position(self, numbers: Tensor) -> EventMap:
+        """The same, where attachments have weights by position.
+
+        :param numbers: from :meth:`arc_numbers`, shape ``(B, n+1, n+1[, S])``.
+        """
+        V, S = self.num_tags, self.num_valences
+        last = num_events(self.blocks) - V * 4 * S
+        # What is no attachment, such as the padding, is not looked at.
+        attach = torch.where((numbers >= V) & (numbers < last), numbers, V).to(torch.int32)
+        tables = {"root": np.arange(V), "stop": last + np.arange(V * 4 * S).reshape(V, 2, S, 2)}
+        return EventMap(self.blocks, tables, located={"attach": attach.cpu().numpy()})
+
+    def _parts(self, words: Tensor, batch: torch.Size, evidence: Mapping[str, Tensor], *, own: bool) -> Iterable[Part]:
+        if not own:
+            return [Part(slice(None), self._shared_sums, self._events, evidence, batch)]
+        events = self._events_by_position(self.arc_numbers(words))  # so there are fewer weights to raise
+        return [Part(slice(None), self._sums(by_position=True), events, evidence, batch)]
+
+    @cached_property
+    def _shared_sums(self) -> TreeSums:
+        return self._sums()
+
+    def longest(self, n: int) -> int:
+        return 4 * n - 1  # the root; a child and a decision to continue; two decisions to stop
 
     def log_parts(self, words: Tensor) -> Tensor | None:
         """Logs of factors of arcs that are no weights, ``(*batch, n+1, n+1)``; None: there are none."""
+        return self._log_parts(self.arc_numbers(words))
+
+    def _log_parts(self, numbers: Tensor) -> Tensor | None:
+        """The same, by the numbers of arcs."""
         return None
 
-    def log_partition(
-        self,
-        log_weights: Mapping[str, Tensor],
-        words: Tensor | Sentences,
-        *,
-        evidence: Mapping[str, Tensor] | None = None,
-    ) -> Tensor:
-        """log Z, see :meth:`.Grammar.log_partition`.
+    def scores(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Tensor]:
+        """Scores of arcs ``(*batch, n+1, n+1, S)`` and stops ``(*batch, n+1, 2, S)``; see :mod:`pyrogram.charts`."""
+        flat = joined(self.biased(log_weights), self.blocks)
+        flat = torch.cat([flat, flat.new_zeros(*flat.shape[:-1], 1)], -1)
+        batch = broadcast_shapes(flat.shape[:-1], words.shape[:-1])
+        heads, place = torch.nn.functional.pad(words, (1, 0), value=-1), torch.arange(words.shape[-1] + 1)
+        numbers = self.arc_numbers(words)
 
-        :param evidence: ``arc_scores``, logs of factors of arcs, shape ``(*batch, n+1, n+1)`` [head, dependent].
-        """
-        words = checked_inputs(self, log_weights, words)
-        program = self.program(evidence=bool(evidence))
-        is_shared = {log_weights[name].dim() - len(block.shape) for name, block in self._blocks.items()} == {0}
-        if is_shared and program.fits(inputs := self._inputs(log_weights, words, evidence)):
-            log_z = program.of_fitting(inputs).to(log_weights["root"].dtype)
-            log_z = log_z if words.dim() == 2 else log_z.reshape(words.shape[:-1])
-            # Compiled code looks for NaN.
-            return log_z if words.is_cpu else self._keep_nan(log_z, log_weights)
-        # Scores of arcs take torch fewer steps.
-        arcs, stops = self._with(evidence, *self.scores(log_weights, words))
-        return self._keep_nan(self._trees(arcs, stops, words).log_partition, log_weights)
+        def picked(numbers: Tensor) -> Tensor:
+            """Values of events by their numbers; one row of values serves all sentences."""
+            if flat.dim() == 1:
+                return flat.index_select(0, numbers.flatten()).reshape(numbers.shape)
+            index = numbers.flatten(words.dim() - 1).expand(*batch, -1)
+            values: Tensor = flat.expand(*batch, -1).gather(-1, index)
+            return values.reshape(*batch, *numbers.shape[words.dim() - 1 :])
 
-    def _inputs(
-        self, log_weights: Mapping[str, Tensor], words: Tensor, evidence: Mapping[str, Tensor] | None = None
-    ) -> TensorInputs:
-        """Sentences, whose words have been checked, under one set of weights; sums over a corpus want float64."""
-        words = words if words.dim() == 2 else words.reshape(-1, words.shape[-1])
-        weights = {name: log_weights[name] for name in self._blocks}
-        if evidence:
-            arcs = evidence["arc_scores"]
-            weights = {name: w[None] for name, w in weights.items()}
-            weights["arc"] = arcs.reshape(-1, *arcs.shape[-2:])
-        lengths, sizes, batched = lengths_of_checked(words), {"V": self.num_tags}, bool(evidence)
-        return TensorInputs(weights, lengths, {"w": words}, sizes, checked=True, batched=batched, doubles=True)
-
-    @staticmethod
-    def _trees(arcs: Tensor, stops: Tensor, words: Tensor) -> ProjectiveDependencyTree:
-        return ProjectiveDependencyTree(arcs, stops, lengths_of(words), valence=True, validate_args=False)
-
-    @staticmethod
-    def _with(evidence: Mapping[str, Tensor] | None, arcs: Tensor, stops: Tensor) -> tuple[Tensor, Tensor]:
-        """Scores of arcs and stops with logs of factors of arcs."""
-        return (arcs + evidence["arc_scores"].to(arcs)[..., None], stops) if evidence else (arcs, stops)
-
-    def expected_counts(
-        self,
-        log_weights: Mapping[str, Tensor],
-        words: Tensor | Sentences,
-        *,
-        evidence: Mapping[str, Tensor] | None = None,
-    ) -> tuple[Tensor, Weights]:
-        """See :meth:`.Grammar.expected_counts`.
-
-        :param evidence: see :meth:`log_partition`.
-        """
-        words = checked_inputs(self, log_weights, words, shared=True)
-        program, inputs = self.program(evidence=bool(evidence)), self._inputs(log_weights, words)
-        arcs = kept_numbers(evidence, "arc_scores", torch.float64) if evidence and words.is_cpu else None
-        if (arcs is not None or not evidence) and program.fits(inputs):
-            log_z, counts = program.log_counts(inputs, constants={} if arcs is None else {"arc": arcs})
-            log_z = log_z.to(log_weights["root"].dtype)
-            return log_z if words.is_cpu else self._keep_nan(log_z, log_weights), counts
-        of_evidence = partial(self.log_partition, evidence=evidence)
-        return counts_by_gradient(of_evidence, {name: log_weights[name] for name in self.blocks}, words)
+        arcs, decisions, parts = picked(numbers), picked(self._decisions(heads)), self._log_parts(numbers)
+        arcs = arcs if self.valence_attach else arcs[..., None]
+        arcs = arcs if parts is None else arcs + parts.to(arcs)[..., None]
+        left, right = decisions[..., 0].unbind(-2)  # of each head, [head, valence]
+        is_right = (place > place[:, None]).to(words.device)[..., None]
+        goes_on = torch.where(is_right, right[..., None, :], left[..., None, :])
+        return arcs + goes_on, decisions[..., 1]
 
     def sentence_multinomials(self, words: Tensor | Sentences) -> SentenceMultinomials:
         rows, sentences = DMVSentenceMultinomials(self, words), self.sentences(words)
@@ -206,11 +305,11 @@ class DMV(Grammar):
 
     def _plan(self, sentences: Sentences) -> Plan | None:
         """What sweeps are compiled for; None, if factors of arcs are no numbers."""
-        factors = numbers_of(sentences, lambda logs: {"arc": logs["arc_scores"]})
+        factors = numbers_of(sentences, dict)
         if factors is None:
             return None
         program, sizes = self.program(evidence=bool(factors)).program, {"V": self.num_tags}
-        return Plan(Heads(self), sentences, program, sizes, EventMap.of_blocks(self.blocks), given=factors)
+        return Plan(Heads(self), sentences, program, sizes, self._events, given=factors)
 
     def derivation(
         self,
@@ -236,30 +335,6 @@ class DMV(Grammar):
 
     def _ancestral(self, tables: Sequence[Tensor], draws: Draws) -> tuple[Tensor, Tensor]:
         return expansions.dmv(tables, draws)
-
-    def counts(self, words: Tensor, heads: Tensor) -> Weights:
-        """Events of given trees by block, shape ``(*batch, *block.shape)``; the trees may be non-projective."""
-        words = checked_words(words, self.num_tags)
-        check_heads(heads, lengths_of(words))
-        return self._by_block(*self.indicators(heads), words)
-
-    def indicators(self, heads: Tensor) -> tuple[Tensor, Tensor]:
-        """Arcs ``(*batch, n+1, n+1, S)`` and stops ``(*batch, n+1, 2, S)`` of trees as zeros and ones."""
-        n, S = heads.shape[-1], self.num_valences
-        zeros = torch.zeros(n + 1, n + 1, S, dtype=torch.get_default_dtype(), device=heads.device)
-        tree = ProjectiveDependencyTree(zeros, zeros[:, :1].expand(n + 1, 2, S), valence=True, validate_args=False)
-        arcs, stops = tree._indicators(heads).values()
-        return arcs, stops
-
-    def _by_block(self, arcs: Tensor, stops: Tensor, words: Tensor) -> Weights:
-        """Arcs (*batch, n+1, n+1, S) and stops (*batch, n+1, 2, S) of words, to counts (*batch, *block.shape)."""
-        batch = broadcast_shapes(arcs.shape[:-3], words.shape[:-1])
-        tables = (arcs, arcs.shape[-3:]), (stops, stops.shape[-3:]), (words, words.shape[-1:])
-        flat = [t.expand(*batch, *shape).reshape(-1, *shape) for t, shape in tables]
-        total = arcs.new_zeros(batch.numel(), num_events(self.blocks) + 1)
-        for numbers, values in events_of(self, *flat):
-            total = total.scatter_add(1, numbers, values)
-        return {name: c.reshape(*batch, *self.blocks[name].shape) for name, c in by_block(total, self.blocks).items()}
 
     @property
     def initialisers(self) -> Mapping[str, Callable[..., Weights]]:
@@ -313,5 +388,4 @@ class DMVDerivation(ProjectiveDependencyTree):
         """f(x, y): the events of given trees, shape ``(*value.shape[:-1], *block.shape)`` per block."""
         if self._validate_args:
             self._validate_sample(value)
-        arcs, stops = self._indicators(value.long()).values()
-        return self.grammar._by_block(arcs, stops, self.words)
+        return self.grammar._counts(self.words, value, self.dtype)

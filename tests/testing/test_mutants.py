@@ -14,7 +14,6 @@ from torch.distributions.kl import register_kl
 from torch.distributions.utils import lazy_property
 
 from pyrogram import DMV, Block
-from pyrogram.charts import dmv as chart
 from pyrogram.charts.trees import lengths_of, projective_trees
 from pyrogram.distributions import ProjectiveDependencyTree as Tree
 from pyrogram.distributions.charted import expected_score
@@ -394,7 +393,8 @@ def doubled_start(self, words, method="harmonic", **options):
 
 def guessed_valence(self, log_weights, words):
     """A fault that the check found in this package."""
-    return chart.scores(*log_weights.values(), words)
+    guessed = DMV(self.num_tags, valence_attach=log_weights["attach"].dim() - log_weights["root"].dim() == 3)
+    return DMV.scores(guessed, log_weights, words)
 
 
 GRAMMAR_MUTANTS = [
