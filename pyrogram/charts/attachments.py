@@ -83,21 +83,20 @@ class Attachments:
             children[self.firsts[row] + v * self.sizes[row] + place] = self.children
         return children
 
-    def numbers(self, dense: Numbers, *, others: bool = False) -> Numbers:
-        """The events of elements of the table (V, 2[, S], V).
+    def numbers(self, dense: Numbers) -> Numbers:
+        """The events of elements of the table (V, 2[, S], V); of pairs that were not seen, that of all other words.
 
         :param dense: indices into it, flattened, int64.
-        :param others: whether the event of all other words stands for pairs that were not seen, instead of -1.
         """
         events = np.empty(dense.size, np.int64)
         flat = np.ascontiguousarray(dense.reshape(-1))
         V, S = self.num_tags, self.num_valences
-        _number_all(flat, V, S, self.starts, self.children, self.firsts, self.sizes, others, events)
+        _number_all(flat, V, S, self.starts, self.children, self.firsts, self.sizes, events)
         return events.reshape(dense.shape)
 
     def elements(self) -> tuple[Numbers, Numbers]:
         """The event of each element of the table (V, 2[, S], V), and its part of it; of small vocabularies."""
-        event = self.numbers(np.arange(2 * self.num_tags * self.num_valences * self.num_tags), others=True)
+        event = self.numbers(np.arange(2 * self.num_tags * self.num_valences * self.num_tags))
         return event, 1 / self.outcomes[event]
 
 
@@ -145,16 +144,13 @@ def _place(children, start, end, child):
 
 
 @kernel
-def _number_all(dense, V, S, starts, children, firsts, sizes, others, events):
+def _number_all(dense, V, S, starts, children, firsts, sizes, events):
     for x in range(len(dense)):
         row, child = dense[x] // V // S, dense[x] % V
         start, end = starts[row], starts[row + 1]
         place = _place(children, start, end, child)
-        event = firsts[row] + dense[x] // V % S * sizes[row]
-        if place < end and children[place] == child:
-            events[x] = event + place - start
-        else:
-            events[x] = event + end - start if others else -1
+        seen = place < end and children[place] == child
+        events[x] = firsts[row] + dense[x] // V % S * sizes[row] + (place if seen else end) - start
 
 
 @njit(nogil=True)

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -182,24 +182,32 @@ class DMV(PageGrammar):
         total = ones.new_zeros(*batch, num_events(self.blocks) + 1).scatter_add_(-1, events, ones)
         return by_block(total, self.blocks)
 
-    def _expected(self, arcs: Tensor, stops: Tensor, words: Tensor) -> list[tuple[Tensor, Tensor]]:
-        """Numbers of the events of sentences, and how often each occurs, both ``(B, E)``: of arcs, and of decisions.
+    def _numbers(self, words: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The events of arcs, which are the choice of a child and a decision to continue; those of stops.
+
+        :param words: shape ``(*batch, n)``, padded with -1.
+        :returns: shapes ``(*batch, n+1, n+1, S or 1)``, ``(*batch, n+1, n+1, S)`` [head, child, valence] and
+            ``(*batch, n+1, 2, S)``.
+        """
+        place = torch.arange(words.shape[-1] + 1, device=words.device)
+        decisions = self._decisions(torch.nn.functional.pad(words, (1, 0), value=-1))
+        left, right = decisions[..., None, :, :, 0].unbind(-2)
+        goes_on = torch.where((place > place[:, None])[..., None], right, left)
+        arcs = self.arc_numbers(words)
+        arcs = arcs if self.valence_attach else arcs[..., None]
+        nothing = num_events(self.blocks)
+        return arcs, goes_on.masked_fill(arcs[..., :1] == nothing, nothing), decisions[..., 1]
+
+    def _expected(self, arcs: Tensor, stops: Tensor, words: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """Numbers of the events of sentences, and how often each occurs, both ``(B, E)``: choices, decisions, stops.
 
         :param arcs: how often arcs are there, shape ``(B, n+1, n+1, S)`` [head, dependent, valence].
         :param stops: how often heads stop, shape ``(B, n+1, 2, S)``.
         :param words: shape ``(B, n)``, padded with -1.
         """
-        heads, place = (
-            torch.nn.functional.pad(words, (1, 0), value=-1),
-            torch.arange(arcs.shape[1], device=words.device),
-        )
-        sides = torch.stack([place < place[:, None], place > place[:, None]], 1).to(
-            arcs
-        )  # [head, direction, dependent]
-        decisions = torch.stack([sides @ (arcs * (heads >= 0)[:, None, :, None]), stops], -1)
         of_arcs = arcs if self.valence_attach else over_valences(arcs)
-        numbers = self.arc_numbers(words), self._decisions(heads)
-        return [(x.flatten(1), c.flatten(1)) for x, c in zip(numbers, (of_arcs, decisions), strict=True)]
+        for numbers, values in zip(self._numbers(words), (of_arcs, arcs, stops), strict=True):
+            yield numbers.flatten(1), values.flatten(1)
 
     def _by_block(self, arcs: Tensor, stops: Tensor, words: Tensor) -> Weights:
         """Arcs (*batch, n+1, n+1, S) and stops (*batch, n+1, 2, S) of words, to counts (*batch, *block.shape)."""
@@ -264,10 +272,10 @@ class DMV(PageGrammar):
 
     def log_parts(self, words: Tensor) -> Tensor | None:
         """Logs of factors of arcs that are no weights, ``(*batch, n+1, n+1)``; None: there are none."""
-        return self._log_parts(self.arc_numbers(words))
+        return self._log_parts(self._numbers(words)[0][..., 0])
 
     def _log_parts(self, numbers: Tensor) -> Tensor | None:
-        """The same, by the numbers of arcs."""
+        """The same, by the events of arcs."""
         return None
 
     def scores(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Tensor]:
@@ -275,8 +283,6 @@ class DMV(PageGrammar):
         flat = joined(self.biased(log_weights), self.blocks)
         flat = torch.cat([flat, flat.new_zeros(*flat.shape[:-1], 1)], -1)
         batch = broadcast_shapes(flat.shape[:-1], words.shape[:-1])
-        heads, place = torch.nn.functional.pad(words, (1, 0), value=-1), torch.arange(words.shape[-1] + 1)
-        numbers = self.arc_numbers(words)
 
         def picked(numbers: Tensor) -> Tensor:
             """Values of events by their numbers; one row of values serves all sentences."""
@@ -286,13 +292,9 @@ class DMV(PageGrammar):
             values: Tensor = flat.expand(*batch, -1).gather(-1, index)
             return values.reshape(*batch, *numbers.shape[words.dim() - 1 :])
 
-        arcs, decisions, parts = picked(numbers), picked(self._decisions(heads)), self._log_parts(numbers)
-        arcs = arcs if self.valence_attach else arcs[..., None]
-        arcs = arcs if parts is None else arcs + parts.to(arcs)[..., None]
-        left, right = decisions[..., 0].unbind(-2)  # of each head, [head, valence]
-        is_right = (place > place[:, None]).to(words.device)[..., None]
-        goes_on = torch.where(is_right, right[..., None, :], left[..., None, :])
-        return arcs + goes_on, decisions[..., 1]
+        chosen, goes_on, stops = self._numbers(words)
+        arcs, parts = picked(chosen) + picked(goes_on), self._log_parts(chosen[..., 0])
+        return arcs if parts is None else arcs + parts.to(arcs)[..., None], picked(stops)
 
     def sentence_multinomials(self, words: Tensor | Sentences) -> SentenceMultinomials:
         rows, sentences = DMVSentenceMultinomials(self, words), self.sentences(words)

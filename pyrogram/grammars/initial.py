@@ -75,7 +75,7 @@ def harmonic(
         half = stops == "half"
         counts["stop"] = torch.ones_like(stop) if half else _stops_from_children(grammar, words.cpu(), stop[:, :, 0, 0])
     if noise > 0:
-        generator = _generator(seed)
+        generator = None if seed is None else torch.Generator().manual_seed(seed)
         for c in counts.values():
             c *= torch.exp(noise * torch.randn(c.shape, dtype=torch.float64, generator=generator))
     return _normalized(grammar, counts, words)
@@ -145,7 +145,3 @@ def sentences_at_once(n: int, valences: int) -> int:
 def _normalized(grammar: DMV, counts: Weights, words: Tensor) -> Weights:
     dtype = torch.get_default_dtype()
     return {name: grammar.blocks[name].normalize(c).to(words.device, dtype) for name, c in counts.items()}
-
-
-def _generator(seed: int | None) -> torch.Generator | None:
-    return None if seed is None else torch.Generator().manual_seed(seed)

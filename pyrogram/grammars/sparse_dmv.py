@@ -4,10 +4,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -36,20 +36,6 @@ CELLS = 2**21  # arcs whose weights are held at a time
 MOST_KEPT = 2**26  # arcs whose events are kept from one E-step to the next, 8 bytes each
 
 
-class Chunk(NamedTuple):
-    """The events of a few sentences of like lengths.
-
-    :param rows: their numbers, shape ``(B,)``.
-    :param sums: of arcs that have weights by position.
-    :param logs: see :meth:`.DMV.log_parts`.
-    """
-
-    rows: Tensor
-    sums: PositionSums
-    events: EventMap
-    logs: Tensor | None
-
-
 @dataclass(frozen=True)
 class PositionSums(TreeSums):
     """As :class:`.TreeSums`, of sentences of at most ``width`` words."""
@@ -58,9 +44,6 @@ class PositionSums(TreeSums):
 
     def given(self, log_weights: Mapping[str, Tensor], words: Tensor) -> TensorInputs:
         return super().given(log_weights, words[:, : self.width])
-
-    def _width(self, inputs: TensorInputs) -> int:
-        return self.width
 
 
 class SparseDMV(DMV):
@@ -122,7 +105,7 @@ class SparseDMV(DMV):
                 f"a grammar of {R} attachments is too large, at most 2**31; give fewer or shorter sentences"
             )
         self._blocks["attach"] = PackedBlock(torch.Size([R]), tuple(sizes.tolist()), lumped)
-        self._kept: tuple[Tensor, int, list[Chunk]] | None = None
+        self._kept: tuple[Tensor, int, list[Part]] | None = None
 
     @classmethod
     def of(
@@ -183,7 +166,7 @@ class SparseDMV(DMV):
 
     def _log_parts(self, numbers: Tensor) -> Tensor | None:
         """Logarithms of the parts that unseen pairs have of their events, else 0; None if these are all zero."""
-        attach = (numbers[..., 0] if self.valence_attach else numbers) - self.num_tags
+        attach = numbers - self.num_tags
         outcomes = self.blocks["attach"].outcomes
         is_attachment = (attach >= 0) & (attach < len(outcomes))
         outcomes = outcomes.to(attach.device)[attach.clamp(0, len(outcomes) - 1)]
@@ -194,44 +177,44 @@ class SparseDMV(DMV):
 
     def _parts(self, words: Tensor, batch: torch.Size, evidence: Mapping[str, Tensor], *, own: bool) -> Iterator[Part]:
         """A few sentences of like lengths at a time, whose attachments have weights by position."""
-        for rows, sums, events, logs in self._chunks(words):
-            factors, N = logs, sums.width + 1
+        for part in self._known_parts(words):
             if evidence:
-                scores = evidence["arc_scores"]
-                scores = scores.expand(*batch, *scores.shape[-2:]).reshape(-1, *scores.shape[-2:])[rows, :N, :N]
-                factors = scores if logs is None else scores + logs
-            named = {} if factors is None else {"arc_scores": factors}
-            yield Part(rows, sums, events, named, torch.Size([len(rows)]))
+                N, scores = part.events.located["attach"].shape[1], evidence["arc_scores"]
+                scores = scores.expand(*batch, *scores.shape[-2:]).reshape(-1, *scores.shape[-2:])[part.rows, :N, :N]
+                part = part._replace(evidence={"arc_scores": scores + part.evidence.get("arc_scores", 0)})
+            yield part
 
-    def _chunks(self, words: Tensor) -> Iterator[Chunk]:
-        """All sentences, shape ``(N, n)``, the shortest first.
+    def _known_parts(self, words: Tensor) -> Iterable[Part]:
+        """All sentences, shape ``(N, n)``, the shortest first, with the factors of unseen pairs.
 
         Those of one corpus are kept, because loops come back to them, unless they are too many: then each E-step finds
         them again, and memory does not grow with the corpus.
         """
         version = -1 if words.is_inference() else words._version
         if self._kept is not None and self._kept[0] is words and self._kept[1] == version >= 0:
-            return iter(self._kept[2])
+            return self._kept[2]
         lengths = lengths_of(words)
-        size = int((lengths + 1).square().sum()) * self.attachments.num_valences
+        parts, size = self._list(words, lengths), int((lengths + 1).square().sum()) * self.attachments.num_valences
         if size > MOST_KEPT or version < 0:
-            return self._list(words, lengths)
-        self._kept = words, version, list(self._list(words, lengths))
-        return iter(self._kept[2])
+            return parts
+        self._kept = words, version, [*parts]
+        return self._kept[2]
 
-    def _list(self, words: Tensor, lengths: Tensor) -> Iterator[Chunk]:
+    def _list(self, words: Tensor, lengths: Tensor) -> Iterator[Part]:
         order = lengths.argsort(stable=True)
         cells = (lengths[order] + 1).square() * self.attachments.num_valences
+        sizes = torch.arange(1, len(order) + 1, device=words.device)
         sums, begin = self._sums(by_position=True), 0
         while begin < len(order):
-            most = cells[begin : begin + CELLS] * torch.arange(1, len(cells[begin : begin + CELLS]) + 1)
-            end = begin + max(1, int((most <= CELLS).sum()))  # sentences are padded to the longest of them
-            rows = order[begin:end]
+            most = cells[begin:] * sizes[: len(order) - begin]  # sentences are padded to the longest of them
+            rows = order[begin : begin + max(1, int((most <= CELLS).sum()))]
             width = int(lengths[rows[-1]])
             numbers = self.arc_numbers(words[rows, :width])
+            logs = self._log_parts(numbers[..., 0] if self.valence_attach else numbers)
+            evidence = {} if logs is None else {"arc_scores": logs}
             own = PositionSums(**vars(sums), width=width)
-            yield Chunk(rows, own, self._events_by_position(numbers), self._log_parts(numbers))
-            begin = end
+            yield Part(rows, own, self._events_by_position(numbers), evidence, rows.shape)
+            begin += len(rows)
 
     def drawn(
         self, log_weights: Mapping[str, Tensor], words: Tensor, generator: torch.Generator | None = None
@@ -267,7 +250,7 @@ class SparseDMV(DMV):
 
     def _plan(self, sentences: Sentences) -> Plan | None:
         """None also if there are unseen pairs, which have factors besides their weights."""
-        if any(chunk.logs is not None for chunk in self._chunks(sentences.words)):
+        if any(part.evidence for part in self._known_parts(sentences.words)):
             return None
         return super()._plan(sentences)
 
@@ -292,9 +275,8 @@ class SparseDMVUpdates(RecursiveUpdates):
 
 
 def _numbers_of(attachments: Attachments, dense: Tensor) -> Tensor:
-    """See :meth:`.Attachments.numbers`; unseen pairs have the event of all other words."""
-    numbers = attachments.numbers(dense.cpu().numpy(), others=True)
-    return torch.from_numpy(numbers).to(dense.device)
+    """See :meth:`.Attachments.numbers`."""
+    return torch.from_numpy(attachments.numbers(dense.cpu().numpy())).to(dense.device)
 
 
 def _numbers(handle: int) -> Values:
