@@ -100,7 +100,8 @@ class EventMap:
                 block, first = [x for x in first_events(self.blocks).items() if x[1] <= greatest][-1]
                 shape, inside = tuple(self.blocks[block].shape), np.asarray(events, np.int64) - first
                 start, stop = int(inside.flat[0]), int(inside.flat[0]) + (events.shape[-1] if events.ndim else 1)
-                columns = np.arange(math.prod(shape)).reshape(shape)[..., slice(start, stop)]
+                listed = 0 if name in self.located else math.prod(shape)
+                columns = np.arange(listed).reshape(shape if listed else 0)[..., slice(start, stop)]
                 if start >= 0 and columns.shape == events.shape and bool((columns == inside).all()):
                     places[name] = block, slice(start, stop)
                     continue

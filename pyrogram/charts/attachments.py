@@ -21,7 +21,7 @@ from .runtime.compiling import kernel
 
 Numbers = Any  # a numpy array
 
-CELLS = 2**24  # pairs that are looked at at a time
+CELLS = 2**22  # pairs that are looked at at a time
 
 
 @dataclass(frozen=True)
@@ -83,16 +83,22 @@ class Attachments:
             children[self.firsts[row] + v * self.sizes[row] + place] = self.children
         return children
 
-    def numbers(self, dense: Numbers) -> Numbers:
-        """The events of elements of the table (V, 2[, S], V); of pairs that were not seen, that of all other words.
+    def first_events(self, pairs: Numbers) -> Numbers:
+        """The events of pairs (2 h + direction) V + child, int64, at valence 0; that of -1 is none.
 
-        :param dense: indices into it, flattened, int64.
+        Pairs that were not seen have the event of all other words.
         """
-        events = np.empty(dense.size, np.int64)
-        flat = np.ascontiguousarray(dense.reshape(-1))
-        V, S = self.num_tags, self.num_valences
-        _number_all(flat, V, S, self.starts, self.children, self.firsts, self.sizes, events)
-        return events.reshape(dense.shape)
+        events = np.empty(pairs.size, np.int64)
+        _find_all(
+            np.ascontiguousarray(pairs.reshape(-1)), self.num_tags, self.starts, self.children, self.firsts, events
+        )
+        return events.reshape(pairs.shape)
+
+    def numbers(self, dense: Numbers) -> Numbers:
+        """The same of elements of the table (V, 2[, S], V), indices into it, flattened."""
+        multinomial, child = np.divmod(dense, self.num_tags)
+        row, valence = np.divmod(multinomial, self.num_valences)
+        return self.first_events(row * self.num_tags + child) + valence * self.sizes[row]
 
     def elements(self) -> tuple[Numbers, Numbers]:
         """The event of each element of the table (V, 2[, S], V), and its part of it; of small vocabularies."""
@@ -106,29 +112,15 @@ def seen_pairs(words: Numbers, num_tags: int) -> Numbers:
     :param words: shape ``(N, n)``, int64, padded with -1.
     """
     seen: Numbers = np.empty(0, np.int64)
-    lengths = (words >= 0).sum(1)
-    of_sentences = np.cumsum(lengths * (lengths - 1))
-    begin, done = 0, 0
-    while begin < len(words):
-        end = max(begin + 1, int(np.searchsorted(of_sentences, done + CELLS, side="right")))
-        pairs = np.empty(int(of_sentences[end - 1]) - done, np.int64)
-        _list_pairs(words[begin:end], lengths[begin:end], num_tags, pairs)
-        pairs = np.concatenate([seen, pairs])
+    place, size = np.arange(words.shape[1]), max(1, CELLS // words.shape[1] ** 2)
+    for begin in range(0, len(words), size):
+        head, child = words[begin : begin + size, :, None], words[begin : begin + size, None]
+        is_pair = (head >= 0) & (child >= 0) & (place != place[:, None])
+        of_some = ((head * 2 + (place > place[:, None])) * num_tags + child)[is_pair]
+        pairs = np.concatenate([seen, of_some])
         pairs.sort()  # in numpy, much quicker than unique
         seen = pairs[np.append(True, pairs[1:] != pairs[:-1])] if len(pairs) else pairs
-        begin, done = end, int(of_sentences[end - 1])
     return seen
-
-
-@kernel
-def _list_pairs(words, lengths, V, pairs):
-    size = 0
-    for b in range(len(words)):
-        for i in range(lengths[b]):
-            for j in range(lengths[b]):
-                if i != j:
-                    pairs[size] = (words[b, i] * 2 + (1 if j > i else 0)) * V + words[b, j]
-                    size += 1
 
 
 @njit(nogil=True)
@@ -144,13 +136,17 @@ def _place(children, start, end, child):
 
 
 @kernel
-def _number_all(dense, V, S, starts, children, firsts, sizes, events):
-    for x in range(len(dense)):
-        row, child = dense[x] // V // S, dense[x] % V
+def _find_all(pairs, V, starts, children, firsts, events):
+    for x in range(len(pairs)):
+        if pairs[x] < 0:
+            events[x] = -1
+            continue
+        row = pairs[x] // V
         start, end = starts[row], starts[row + 1]
-        place = _place(children, start, end, child)
-        seen = place < end and children[place] == child
-        events[x] = firsts[row] + dense[x] // V % S * sizes[row] + (place if seen else end) - start
+        place = _place(children, start, end, pairs[x] - row * V)
+        if place == end or children[place] != pairs[x] - row * V:
+            place = end
+        events[x] = firsts[row] + place - start
 
 
 @njit(nogil=True)

@@ -73,6 +73,8 @@ class DMV(PageGrammar):
     >>> grammar.derivation(grammar.initial_weights(words, "uniform"), words).entropy().exp()  # of 7 trees, and of 2
     tensor([7.0000, 2.0000])
 
+    Evidence is ``arc_scores``, logs of factors of arcs, shape ``(*batch, n+1, n+1)`` [head, dependent].
+
     :param num_tags: V, the size of the alphabet.
     :param valence_attach: the extended model of Headden, Johnson and McClosky (2009), in which the choice of a
         child depends on valence.
@@ -80,14 +82,9 @@ class DMV(PageGrammar):
     """
 
     def __init__(self, num_tags: int, *, valence_attach: bool = False, num_valences: int = 2):
-        self.num_tags = V = check_size("num_tags", num_tags)
-        self.valence_attach = valence_attach
-        self.num_valences = S = check_size("num_valences", num_valences)
-        self._blocks = {
-            "root": Block(torch.Size([V])),
-            "attach": Block(torch.Size([V, 2, S, V] if valence_attach else [V, 2, V])),
-            "stop": Block(torch.Size([V, 2, S, 2])),
-        }
+        self.num_tags, self.valence_attach = check_size("num_tags", num_tags), valence_attach
+        self.num_valences = check_size("num_valences", num_valences)
+        self._blocks = tree_blocks(self.num_tags, self.num_valences, valence_attach)
 
     def __repr__(self) -> str:
         options = ", valence_attach=True" if self.valence_attach else ""
@@ -104,21 +101,18 @@ class DMV(PageGrammar):
 
     @property
     def axes(self) -> Mapping[str, Mapping[str, Sequence[str]]]:
-        tags = [str(tag) for tag in range(self.num_tags)]
         names = ("first", "later") if self.num_valences == 2 else [str(v) for v in range(self.num_valences)]
-        direction, valence = {"direction": ("left", "right")}, {"valence": names}
-        return {
-            "root": {"child": tags},
-            "attach": {"head": tags, **direction, **(valence if self.valence_attach else {}), "child": tags},
-            "stop": {"head": tags, **direction, **valence, "decision": ("continue", "stop")},
-        }
+        return tree_axes(self.num_tags, {"valence": names}, self.valence_attach)
 
     # ------------------------------------------------------------------ events
 
     def _attachments(self, head: Tensor, right: Tensor, valence: Tensor, child: Tensor) -> Tensor:
-        """The events of attachments, numbered through all blocks, of words; valence is 0 if it says nothing."""
+        """The events of attachments, numbered through all blocks, of words; those of the head -1 are nothing.
+
+        :param valence: 0 if it says nothing.
+        """
         row = (head * 2 + right) * (self.num_valences if self.valence_attach else 1) + valence
-        return self.num_tags + row * self.num_tags + child
+        return torch.where(head < 0, num_events(self.blocks), self.num_tags + row * self.num_tags + child)
 
     def _decisions(self, heads: Tensor) -> Tensor:
         """The events of the decisions of heads, shape ``(..., 2, S, 2)``; those of -1 are nothing."""
@@ -133,15 +127,16 @@ class DMV(PageGrammar):
         :param words: shape ``(*batch, n)``, padded with -1.
         :returns: shape ``(*batch, n+1, n+1)`` [head, child], or ``(*batch, n+1, n+1, S)`` if ``valence_attach``.
         """
-        nothing, real, w = num_events(self.blocks), words >= 0, words.clamp_min(0)
+        nothing, real = num_events(self.blocks), words >= 0
         place = torch.arange(words.shape[-1], device=words.device)
         right = (place > place[:, None]).long()[..., None]
         valences = torch.arange(self.num_valences if self.valence_attach else 1, device=words.device)
-        attach = self._attachments(w[..., :, None, None], right, valences, w[..., None, :, None])
-        is_arc = real[..., :, None] & real[..., None, :] & (place != place[:, None])
-        attach = attach.masked_fill(~is_arc[..., None], nothing)
-        root = torch.where(real, words, nothing)[..., None, :, None].expand_as(attach[..., :1, :, :])
-        arcs = torch.nn.functional.pad(torch.cat([root, attach], -3), (0, 0, 1, 0), value=nothing)
+        is_arc = real[..., None, :] & (place != place[:, None])
+        heads = torch.where(is_arc, words[..., :, None], -1)[..., None]
+        attach = self._attachments(heads, right, valences, words[..., None, :, None])
+        arcs = attach.new_full((*words.shape[:-1], *(words.shape[-1] + 1,) * 2, len(valences)), nothing)
+        arcs[..., 0, 1:, :] = torch.where(real, words, nothing)[..., None]
+        arcs[..., 1:, 1:, :] = attach
         return arcs if self.valence_attach else arcs[..., 0]
 
     def rows_of(self, words: Any, heads: Any) -> Any:
@@ -157,14 +152,14 @@ class DMV(PageGrammar):
 
     def _tree_events(self, words: Tensor, heads: Tensor) -> Tensor:
         """The events of trees ``(*batch, n)``, shape ``(*batch, 4 n)``; nothing has the number of all events."""
-        nothing, S, real = num_events(self.blocks), self.num_valences, heads >= 0
+        S, real = self.num_valences, heads >= 0
         words, ends = torch.where(real, words, -1), stop_valences(heads, S)[..., 1:, :]
         head_words = of_heads(torch.nn.functional.pad(words, (1, 0), value=-1), heads).masked_fill(~real, -1)
         right = (torch.arange(1, heads.shape[-1] + 1, device=heads.device) > heads).long()
         valence, decisions, last = arc_valences(heads, S), self._decisions(head_words), self._decisions(words)
         at = valence if self.valence_attach else torch.zeros_like(valence)
-        taken = self._attachments(head_words.clamp_min(0), right, at, words.clamp_min(0))
-        taken = torch.where(heads > 0, taken, torch.where(real, words, nothing))
+        taken = self._attachments(head_words, right, at, words)
+        taken = torch.where(heads == 0, words, taken)
         goes_on = decisions[..., 0].flatten(-2).gather(-1, (right * S + valence)[..., None])[..., 0]
         stops = last[..., 1].gather(-1, ends[..., None])[..., 0]
         return torch.cat([taken, goes_on, stops.flatten(-2)], -1)
@@ -250,11 +245,10 @@ class DMV(PageGrammar):
 
         :param numbers: from :meth:`arc_numbers`, shape ``(B, n+1, n+1[, S])``.
         """
-        V, S = self.num_tags, self.num_valences
-        last = num_events(self.blocks) - V * 4 * S
+        V, last = self.num_tags, num_events(self.blocks) - self.blocks["stop"].shape.numel()
         # What is no attachment, such as the padding, is not looked at.
         attach = torch.where((numbers >= V) & (numbers < last), numbers, V).to(torch.int32)
-        tables = {"root": np.arange(V), "stop": last + np.arange(V * 4 * S).reshape(V, 2, S, 2)}
+        tables = {"root": np.arange(V), "stop": np.arange(last, num_events(self.blocks)).reshape(V, 2, -1, 2)}
         return EventMap(self.blocks, tables, located={"attach": attach.cpu().numpy()})
 
     def _parts(self, words: Tensor, batch: torch.Size, evidence: Mapping[str, Tensor], *, own: bool) -> Iterable[Part]:
@@ -323,7 +317,7 @@ class DMV(PageGrammar):
     ) -> DMVDerivation:
         """p(y | x, w): trees of given words, as a :class:`ProjectiveDependencyTree` that counts events by block.
 
-        :param evidence: see :meth:`log_partition`.
+        :param evidence: ``arc_scores``, logs of factors of arcs, shape ``(*batch, n+1, n+1)`` [head, dependent].
         """
         bonus = evidence["arc_scores"] if evidence else None
         return DMVDerivation(self, logarithms(weights, log_weights), words_of(words), arc_bonus=bonus)
@@ -345,6 +339,32 @@ class DMV(PageGrammar):
     def initial_weights(self, words: Tensor, method: str = "harmonic", **options: Any) -> Weights:
         """Starting points by name: ``harmonic``, ``uniform``, ``random``, ``supervised``; see :mod:`.initial`."""
         return super().initial_weights(words, method, **options)
+
+
+def tree_blocks(num_tags: int, num_classes: int, in_attach: bool) -> dict[str, Block]:
+    """The blocks of a model in which a head knows a class of what it has on a side, such as its valence.
+
+    :param in_attach: whether the choice of a child depends on the class.
+    """
+    V, C = num_tags, num_classes
+    shapes = {"root": (V,), "attach": (V, 2, C, V) if in_attach else (V, 2, V), "stop": (V, 2, C, 2)}
+    return {name: Block(torch.Size(shape)) for name, shape in shapes.items()}
+
+
+def tree_axes(
+    num_tags: int, classes: Mapping[str, Sequence[str]], in_attach: bool
+) -> Mapping[str, Mapping[str, Sequence[str]]]:
+    """Their :attr:`.Grammar.axes`.
+
+    :param classes: the name of the axis of classes, and the names of these.
+    """
+    tags = [str(tag) for tag in range(num_tags)]
+    side = {"head": tags, "direction": ("left", "right")}
+    return {
+        "root": {"child": tags},
+        "attach": {**side, **(classes if in_attach else {}), "child": tags},
+        "stop": {**side, **classes, "decision": ("continue", "stop")},
+    }
 
 
 class DMVDerivation(ProjectiveDependencyTree):

@@ -19,7 +19,7 @@ from pyrogram.charts.leftmost import Draws
 from pyrogram.charts.trees import lengths_of
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.dependency_tree import heads_of
-from pyrogram.event_map import EventMap
+from pyrogram.event_map import EventMap, num_events
 from pyrogram.grammar import PackedBlock, SentenceMultinomials, Weights
 from pyrogram.operators import Values, captured, handle_of, number_of, object_of, operate
 from pyrogram.printable import plural
@@ -124,7 +124,7 @@ class SparseDMV(DMV):
         return f"Sparse{super().__repr__()[:-1]}, {plural(len(self.pairs), 'pair')})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**{k: v for k, v in super().__getstate__().items() if k != "identity"}, "_kept": None}
+        return {**{k: v for k, v in super().__getstate__().items() if k not in ("identity", "_logs")}, "_kept": None}
 
     @property
     def pairs(self) -> Tensor:
@@ -159,18 +159,26 @@ class SparseDMV(DMV):
     # ------------------------------------------------------------------ events
 
     def _attachments(self, head: Tensor, right: Tensor, valence: Tensor, child: Tensor) -> Tensor:
-        dense = super()._attachments(head, right, valence, child) - self.num_tags
+        row = torch.where(head < 0, -1, head * 2 + right)
+        pairs = torch.where(row < 0, -1, row * self.num_tags + child)
         if captured():
-            return self.num_tags + operate(number_of(_numbers, handle_of(self.attachments)), [dense])[0]
-        return self.num_tags + _numbers_of(self.attachments, dense)
+            (first,) = operate(number_of(_operation, handle_of(self.attachments)), [pairs])
+        else:
+            first = _first_events(self.attachments, pairs)
+        sizes = torch.from_numpy(self.attachments.sizes).to(row.device)
+        event = self.num_tags + first + valence * sizes[row] if self.valence_attach else self.num_tags + first
+        return event.masked_fill(row < 0, num_events(self.blocks))
+
+    @cached_property
+    def _logs(self) -> Tensor:
+        """The logarithm of the part that one pair has of each event, and of none."""
+        logs = torch.zeros(num_events(self.blocks) + 1, dtype=torch.float64)
+        logs[self.num_tags :][: self.blocks["attach"].shape[0]] = -self.blocks["attach"].outcomes.log()
+        return logs
 
     def _log_parts(self, numbers: Tensor) -> Tensor | None:
         """Logarithms of the parts that unseen pairs have of their events, else 0; None if these are all zero."""
-        attach = numbers - self.num_tags
-        outcomes = self.blocks["attach"].outcomes
-        is_attachment = (attach >= 0) & (attach < len(outcomes))
-        outcomes = outcomes.to(attach.device)[attach.clamp(0, len(outcomes) - 1)]
-        logs = torch.where(is_attachment, -outcomes.log(), 0.0)
+        logs = self._logs.to(numbers.device)[numbers]
         return logs if captured() or bool(logs.any()) else None
 
     # ------------------------------------------------------------------ log Z and counts
@@ -274,11 +282,11 @@ class SparseDMVUpdates(RecursiveUpdates):
             return torch.cat([grammar.derivation(None, x, log_weights=log_weights).sample() for x in chunks])
 
 
-def _numbers_of(attachments: Attachments, dense: Tensor) -> Tensor:
-    """See :meth:`.Attachments.numbers`."""
-    return torch.from_numpy(attachments.numbers(dense.cpu().numpy())).to(dense.device)
+def _first_events(attachments: Attachments, pairs: Tensor) -> Tensor:
+    """See :meth:`.Attachments.first_events`."""
+    return torch.from_numpy(attachments.first_events(pairs.cpu().numpy())).to(pairs.device)
 
 
-def _numbers(handle: int) -> Values:
+def _operation(handle: int) -> Values:
     """The same as an operation."""
-    return Values(lambda dense: [_numbers_of(object_of(handle), dense)], lambda dense: [torch.empty_like(dense)])
+    return Values(lambda pairs: [_first_events(object_of(handle), pairs)], lambda pairs: [torch.empty_like(pairs)])
