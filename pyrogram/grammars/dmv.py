@@ -266,7 +266,7 @@ class DMV(PageGrammar):
 
     def log_parts(self, words: Tensor) -> Tensor | None:
         """Logs of factors of arcs that are no weights, ``(*batch, n+1, n+1)``; None: there are none."""
-        return self._log_parts(self._numbers(words)[0][..., 0])
+        return None
 
     def _log_parts(self, numbers: Tensor) -> Tensor | None:
         """The same, by the events of arcs."""

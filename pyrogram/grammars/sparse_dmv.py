@@ -176,8 +176,15 @@ class SparseDMV(DMV):
         logs[self.num_tags :][: self.blocks["attach"].shape[0]] = -self.blocks["attach"].outcomes.log()
         return logs
 
+    def log_parts(self, words: Tensor) -> Tensor | None:
+        """The logarithms of the parts that unseen pairs have of their events, else 0, ``(*batch, n+1, n+1)``.
+
+        :returns: None if these are all zero.
+        """
+        numbers = self.arc_numbers(words)
+        return self._log_parts(numbers[..., 0] if self.valence_attach else numbers)
+
     def _log_parts(self, numbers: Tensor) -> Tensor | None:
-        """Logarithms of the parts that unseen pairs have of their events, else 0; None if these are all zero."""
         logs = self._logs.to(numbers.device)[numbers]
         return logs if captured() or bool(logs.any()) else None
 
