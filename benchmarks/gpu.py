@@ -139,7 +139,8 @@ def throughput(device: torch.device, quick: bool) -> Iterator[str]:
         cpu_words, few_words = words[: max(64, count // 128)].cpu(), words[: max(64, count // 64)]
 
         def by_torch(few_words: torch.Tensor = few_words, grammar: DMV = grammar, there: object = there) -> object:
-            return grammar.program().marginals(grammar._inputs(there, few_words), by_torch=True)
+            ((_, inputs),), _ = grammar._on(there, few_words, None)
+            return grammar.program().marginals(inputs, by_torch=True)
 
         yield row(
             f"DMV, 30 tags | {n} | torch.float64",

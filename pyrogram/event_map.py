@@ -91,7 +91,7 @@ class EventMap:
         """Of each table the block of its events, and where they are in it.
 
         Columns of the block, as a slice of its last axis; or indices into all of it and two more numbers, for NEVER and
-        for ONE, shape ``(1, E)``, of tables by position ``(B, E)``.
+        for ONE, shape ``(1, E)``, of tables by position ``(B, E)``, as narrow as these.
         """
         if device not in self._places_on:
             places: dict[str, tuple[str, slice | Tensor]] = {}
@@ -100,13 +100,14 @@ class EventMap:
                 block, first = [x for x in first_events(self.blocks).items() if x[1] <= greatest][-1]
                 shape, inside = tuple(self.blocks[block].shape), np.asarray(events, np.int64) - first
                 start, stop = int(inside.flat[0]), int(inside.flat[0]) + (events.shape[-1] if events.ndim else 1)
-                columns = np.arange(math.prod(shape)).reshape(shape)[..., slice(start, stop)]
+                listed = 0 if name in self.located else math.prod(shape)
+                columns = np.arange(listed).reshape(shape if listed else 0)[..., slice(start, stop)]
                 if start >= 0 and columns.shape == events.shape and bool((columns == inside).all()):
                     places[name] = block, slice(start, stop)
                     continue
                 index = np.where(events < 0, events + math.prod(shape) + 2, inside)
                 with torch.inference_mode(False):  # kept for calls that differentiate
-                    rows = index.reshape(len(events) if name in self.located else 1, -1)
+                    rows = index.astype(events.dtype).reshape(len(events) if name in self.located else 1, -1)
                     places[name] = block, torch.from_numpy(rows).to(device)
             self._places_on[device] = places
         return self._places_on[device]
@@ -132,9 +133,9 @@ class EventMap:
                 others = [w.new_full((len(w), 1), x, dtype=torch.float64) for x in (-torch.inf, 0.0)]
                 flat[block] = torch.cat([w.double().reshape(len(w), -1), *others], 1)
             if len(w) == 1:
-                listed = flat[block][0].gather(0, place.flatten())
+                listed = flat[block][0].index_select(0, place.flatten())
             else:
-                listed = flat[block].gather(1, place.expand(len(w), -1))
+                listed = flat[block].gather(1, place.long().expand(len(w), -1))
             shape = self.tables[name].shape if name in self.tables else self.located[name].shape[1:]
             tables[name] = listed.to(w.dtype).view(-1, *shape)
         return tables
@@ -161,9 +162,9 @@ class EventMap:
                 flat[block] = table.new_zeros(b, shape.numel() + 2, dtype=torch.float64)
             total = flat[block]
             if len(total) == 1:
-                total[0].scatter_add_(0, place.flatten(), table.double().flatten())
+                total[0].index_add_(0, place.flatten(), table.double().flatten())
             else:
-                total.scatter_add_(1, place.expand(len(total), -1), table.double().reshape(len(table), -1))
+                total.scatter_add_(1, place.long().expand(len(total), -1), table.double().reshape(len(table), -1))
         for block, total in flat.items():
             listed = total[:, :-2].to(next(iter(counts.values())).dtype).reshape(len(total), *self.blocks[block].shape)
             sums[block] = sums[block] + listed if block in sums else listed

@@ -21,7 +21,7 @@ from .runtime.compiling import kernel
 
 Numbers = Any  # a numpy array
 
-CELLS = 2**24  # pairs that are looked at at a time
+CELLS = 2**22  # pairs that are looked at at a time
 
 
 @dataclass(frozen=True)
@@ -83,35 +83,26 @@ class Attachments:
             children[self.firsts[row] + v * self.sizes[row] + place] = self.children
         return children
 
-    def table(self, words: Numbers) -> tuple[Numbers, Numbers | None]:
-        """The event of each arc, and the logarithm of its part of the event.
+    def first_events(self, pairs: Numbers) -> Numbers:
+        """The events of pairs (2 h + direction) V + child, int64, at valence 0; that of -1 is none.
 
-        :param words: shape ``(B, n)``, padded with -1.
-        :returns: numbers of events, the root's first, then attachments, then one for nothing, shape
-            ``(B, n+1, n+1[, S])`` [head, child], int32; and, unless all pairs were seen, ``(B, n+1, n+1)``, float64.
+        Pairs that were not seen have the event of all other words.
         """
-        B, n = words.shape
-        nothing = self.num_tags + int(self.firsts[-1])
-        events = np.full((B, n + 1, n + 1, self.num_valences), nothing, np.int32)
-        logs = np.zeros((B, n + 1, n + 1))
-        all_seen = _find_all(words, self.starts, self.children, self.firsts, self.sizes, self.num_tags, events, logs)
-        return events if self.num_valences > 1 else events[..., 0], None if all_seen else logs
+        events = np.empty(pairs.size, np.int64)
+        _find_all(
+            np.ascontiguousarray(pairs.reshape(-1)), self.num_tags, self.starts, self.children, self.firsts, events
+        )
+        return events.reshape(pairs.shape)
 
-    def numbers(self, dense: Numbers, *, others: bool = False) -> Numbers:
-        """The events of elements of the table (V, 2[, S], V).
-
-        :param dense: indices into it, flattened, int64.
-        :param others: whether the event of all other words stands for pairs that were not seen, instead of -1.
-        """
-        events = np.empty(dense.size, np.int64)
-        flat = np.ascontiguousarray(dense.reshape(-1))
-        V, S = self.num_tags, self.num_valences
-        _number_all(flat, V, S, self.starts, self.children, self.firsts, self.sizes, others, events)
-        return events.reshape(dense.shape)
+    def numbers(self, dense: Numbers) -> Numbers:
+        """The same of elements of the table (V, 2[, S], V), indices into it, flattened."""
+        multinomial, child = np.divmod(dense, self.num_tags)
+        row, valence = np.divmod(multinomial, self.num_valences)
+        return self.first_events(row * self.num_tags + child) + valence * self.sizes[row]
 
     def elements(self) -> tuple[Numbers, Numbers]:
         """The event of each element of the table (V, 2[, S], V), and its part of it; of small vocabularies."""
-        event = self.numbers(np.arange(2 * self.num_tags * self.num_valences * self.num_tags), others=True)
+        event = self.numbers(np.arange(2 * self.num_tags * self.num_valences * self.num_tags))
         return event, 1 / self.outcomes[event]
 
 
@@ -121,29 +112,15 @@ def seen_pairs(words: Numbers, num_tags: int) -> Numbers:
     :param words: shape ``(N, n)``, int64, padded with -1.
     """
     seen: Numbers = np.empty(0, np.int64)
-    lengths = (words >= 0).sum(1)
-    of_sentences = np.cumsum(lengths * (lengths - 1))
-    begin, done = 0, 0
-    while begin < len(words):
-        end = max(begin + 1, int(np.searchsorted(of_sentences, done + CELLS, side="right")))
-        pairs = np.empty(int(of_sentences[end - 1]) - done, np.int64)
-        _list_pairs(words[begin:end], lengths[begin:end], num_tags, pairs)
-        pairs = np.concatenate([seen, pairs])
+    place, size = np.arange(words.shape[1]), max(1, CELLS // words.shape[1] ** 2)
+    for begin in range(0, len(words), size):
+        head, child = words[begin : begin + size, :, None], words[begin : begin + size, None]
+        is_pair = (head >= 0) & (child >= 0) & (place != place[:, None])
+        of_some = ((head * 2 + (place > place[:, None])) * num_tags + child)[is_pair]
+        pairs = np.concatenate([seen, of_some])
         pairs.sort()  # in numpy, much quicker than unique
         seen = pairs[np.append(True, pairs[1:] != pairs[:-1])] if len(pairs) else pairs
-        begin, done = end, int(of_sentences[end - 1])
     return seen
-
-
-@kernel
-def _list_pairs(words, lengths, V, pairs):
-    size = 0
-    for b in range(len(words)):
-        for i in range(lengths[b]):
-            for j in range(lengths[b]):
-                if i != j:
-                    pairs[size] = (words[b, i] * 2 + (1 if j > i else 0)) * V + words[b, j]
-                    size += 1
 
 
 @njit(nogil=True)
@@ -159,45 +136,17 @@ def _place(children, start, end, child):
 
 
 @kernel
-def _find_all(words, starts, children, firsts, sizes, V, events, logs):
-    all_seen = True
-    S = events.shape[3]
-    for b in range(len(words)):
-        for j in range(words.shape[1]):
-            child = words[b, j]
-            if child < 0:
-                break
-            for v in range(S):
-                events[b, 0, j + 1, v] = child
-            for i in range(words.shape[1]):
-                head = words[b, i]
-                if head < 0:
-                    break
-                if i == j:
-                    continue
-                row = head * 2 + (1 if j > i else 0)
-                start, end = starts[row], starts[row + 1]
-                place = _place(children, start, end, child)
-                if place == end or children[place] != child:
-                    place = end
-                    logs[b, i + 1, j + 1] = -np.log(V - (end - start))
-                    all_seen = False
-                for v in range(S):
-                    events[b, i + 1, j + 1, v] = V + firsts[row] + v * sizes[row] + place - start
-    return all_seen
-
-
-@kernel
-def _number_all(dense, V, S, starts, children, firsts, sizes, others, events):
-    for x in range(len(dense)):
-        row, child = dense[x] // V // S, dense[x] % V
+def _find_all(pairs, V, starts, children, firsts, events):
+    for x in range(len(pairs)):
+        if pairs[x] < 0:
+            events[x] = -1
+            continue
+        row = pairs[x] // V
         start, end = starts[row], starts[row + 1]
-        place = _place(children, start, end, child)
-        event = firsts[row] + dense[x] // V % S * sizes[row]
-        if place < end and children[place] == child:
-            events[x] = event + place - start
-        else:
-            events[x] = event + end - start if others else -1
+        place = _place(children, start, end, pairs[x] - row * V)
+        if place == end or children[place] != pairs[x] - row * V:
+            place = end
+        events[x] = firsts[row] + place - start
 
 
 @njit(nogil=True)

@@ -40,7 +40,7 @@ _MOST_NUMBERS = 2**22  # in the tables of the trees that are done at a time, if 
 
 
 @dataclass(frozen=True)
-class TreeSums(Sums):
+class NodeSums(Sums):
     """As :class:`.Sums`.
 
     :param sentences: numbers of nodes, and words and links by name, see :meth:`.Annotations.nodes`.
@@ -196,7 +196,7 @@ class LatentAnnotations(PageGrammar):
             rows = slice(first, first + step)
             sentences = lengths[rows], {name: table[rows] for name, table in named.items()}
             fitted = Fitted(self.annotations.sizes, {}, ())
-            sums = TreeSums(page(False), fitted, sentences)
+            sums = NodeSums(page(False), fitted, sentences)
             parts.append(Part(rows, sums, self.annotations.events, evidence, torch.Size([len(lengths[rows])])))
         return parts
 

@@ -15,12 +15,12 @@ from pyrogram.charts.checks import check_size
 from pyrogram.charts.leftmost import Draws
 from pyrogram.charts.trees import lengths_of
 from pyrogram.distributions.projective_tree import ProjectiveDependencyTree
-from pyrogram.grammar import Block, Grammar, Weights
+from pyrogram.grammar import Grammar, Weights
 from pyrogram.printable import plural
 from pyrogram.recursion.rules.pages import recursion
 
 from . import initial
-from .dmv import DMV
+from .dmv import DMV, tree_axes, tree_blocks
 from .recursive import RecursiveGrammar
 
 LEFT, RIGHT = 0, 1
@@ -100,13 +100,8 @@ class DistanceDMV(RecursiveGrammar):
         self.widths = tuple(check_size("widths", width) for width in widths)
         if not self.widths or list(self.widths) != sorted(set(self.widths)):
             raise ValueError(f"widths must be one or more growing numbers, not {tuple(widths)}")
-        self.distance_attach, C = distance_attach, len(self.widths) + 1
-        shapes = {
-            "root": (V,),
-            "attach": (V, 2, C, V) if distance_attach else (V, 2, V),
-            "stop": (V, 2, C, 2),
-        }
-        blocks = {name: Block(torch.Size(shape)) for name, shape in shapes.items()}
+        self.distance_attach = distance_attach
+        blocks = tree_blocks(V, len(self.widths) + 1, distance_attach)
         super().__init__(blocks, distance_dmv(widths=self.widths, distance_attach=distance_attach), V)
 
     def __repr__(self) -> str:
@@ -115,15 +110,9 @@ class DistanceDMV(RecursiveGrammar):
 
     @property
     def axes(self) -> Mapping[str, Mapping[str, Sequence[str]]]:
-        tags, direction = [str(tag) for tag in range(self.num_words)], {"direction": ("left", "right")}
         lows = [0, *self.widths]
         names = [f"{low}-{high - 1}" for low, high in zip(lows, self.widths, strict=False)]
-        distance = {"distance": [*names, f"{lows[-1]}-"]}
-        return {
-            "root": {"child": tags},
-            "attach": {"head": tags, **direction, **(distance if self.distance_attach else {}), "child": tags},
-            "stop": {"head": tags, **direction, **distance, "decision": ("continue", "stop")},
-        }
+        return tree_axes(self.num_words, {"distance": [*names, f"{lows[-1]}-"]}, self.distance_attach)
 
     @property
     def initialisers(self) -> Mapping[str, Callable[..., Weights]]:

@@ -4,41 +4,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from pyrogram.charts import dmv as chart
-from pyrogram.charts import dmv_trees, expansions
-from pyrogram.charts.checks import broadcast_shapes, check_size, checked_words, lengths_of_checked
+from pyrogram.charts import expansions
+from pyrogram.charts.checks import broadcast_shapes, check_size, checked_words
 from pyrogram.charts.leftmost import Draws
-from pyrogram.charts.trees import check_heads, lengths_of
+from pyrogram.charts.trees import arc_valences, check_heads, lengths_of, over_valences, stop_valences
 from pyrogram.collapsed import CollapsedUpdates
+from pyrogram.distributions.dependency_tree import of_heads
 from pyrogram.distributions.projective_tree import ProjectiveDependencyTree
-from pyrogram.event_map import EventMap, by_block, num_events
-from pyrogram.grammar import (
-    Block,
-    Grammar,
-    SentenceMultinomials,
-    Weights,
-    checked_inputs,
-    counts_by_gradient,
-    logarithms,
-)
-from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram
+from pyrogram.event_map import EventMap, by_block, joined, num_events
+from pyrogram.grammar import Block, Grammar, SentenceMultinomials, Weights, checked_inputs, logarithms
+from pyrogram.recursion.run.on_tensors import TensorProgram
 from pyrogram.sentences import Sentences, words_of
 
 from . import initial
-from .dmv_events import dense_arcs, events_of
 from .dmv_sentence_multinomials import DMVSentenceMultinomials
-from .recursive_collapsed import Plan, kept_numbers, numbers_of, sweeps
+from .page_grammar import PageGrammar, Part
+from .recursive_collapsed import Plan, numbers_of, sweeps
+from .recursive_sizes import Fitted
+from .recursive_sums import Sums
 from .structures import Heads
 
 
-class DMV(Grammar):
+@dataclass(frozen=True)
+class TreeSums(Sums):
+    """As :class:`.Sums`; the only factors are those of arcs.
+
+    :param options: of the page, see :func:`.dmv.program`.
+    """
+
+    options: Mapping[str, Any]
+    doubles = True  # of a corpus
+
+    def with_factors(self, names: Sequence[str]) -> TensorProgram:
+        return chart.program(**self.options, evidence=bool(names))
+
+    def factors(self, name: str) -> str:
+        return name
+
+
+class DMV(PageGrammar):
     """The dependency model with valence over tags (Cohen, Gimpel and Smith 2008, Eq. 12).
 
     A head generates its children on each side from the nearest outwards: before each it decides to continue,
@@ -59,6 +73,8 @@ class DMV(Grammar):
     >>> grammar.derivation(grammar.initial_weights(words, "uniform"), words).entropy().exp()  # of 7 trees, and of 2
     tensor([7.0000, 2.0000])
 
+    Evidence is ``arc_scores``, logs of factors of arcs, shape ``(*batch, n+1, n+1)`` [head, dependent].
+
     :param num_tags: V, the size of the alphabet.
     :param valence_attach: the extended model of Headden, Johnson and McClosky (2009), in which the choice of a
         child depends on valence.
@@ -66,14 +82,9 @@ class DMV(Grammar):
     """
 
     def __init__(self, num_tags: int, *, valence_attach: bool = False, num_valences: int = 2):
-        self.num_tags = V = check_size("num_tags", num_tags)
-        self.valence_attach = valence_attach
-        self.num_valences = S = check_size("num_valences", num_valences)
-        self._blocks = {
-            "root": Block(torch.Size([V])),
-            "attach": Block(torch.Size([V, 2, S, V] if valence_attach else [V, 2, V])),
-            "stop": Block(torch.Size([V, 2, S, 2])),
-        }
+        self.num_tags, self.valence_attach = check_size("num_tags", num_tags), valence_attach
+        self.num_valences = check_size("num_valences", num_valences)
+        self._blocks = tree_blocks(self.num_tags, self.num_valences, valence_attach)
 
     def __repr__(self) -> str:
         options = ", valence_attach=True" if self.valence_attach else ""
@@ -90,110 +101,194 @@ class DMV(Grammar):
 
     @property
     def axes(self) -> Mapping[str, Mapping[str, Sequence[str]]]:
-        tags = [str(tag) for tag in range(self.num_tags)]
         names = ("first", "later") if self.num_valences == 2 else [str(v) for v in range(self.num_valences)]
-        direction, valence = {"direction": ("left", "right")}, {"valence": names}
-        return {
-            "root": {"child": tags},
-            "attach": {"head": tags, **direction, **(valence if self.valence_attach else {}), "child": tags},
-            "stop": {"head": tags, **direction, **valence, "decision": ("continue", "stop")},
-        }
+        return tree_axes(self.num_tags, {"valence": names}, self.valence_attach)
+
+    # ------------------------------------------------------------------ events
+
+    def _attachments(self, head: Tensor, right: Tensor, valence: Tensor, child: Tensor) -> Tensor:
+        """The events of attachments, numbered through all blocks, of words; those of the head -1 are nothing.
+
+        :param valence: 0 if it says nothing.
+        """
+        row = (head * 2 + right) * (self.num_valences if self.valence_attach else 1) + valence
+        return torch.where(head < 0, num_events(self.blocks), self.num_tags + row * self.num_tags + child)
+
+    def _decisions(self, heads: Tensor) -> Tensor:
+        """The events of the decisions of heads, shape ``(..., 2, S, 2)``; those of -1 are nothing."""
+        S, nothing = self.num_valences, num_events(self.blocks)
+        of_head = torch.arange(4 * S, device=heads.device).reshape(2, S, 2)
+        numbers = nothing - self.num_tags * 4 * S + heads[..., None, None, None] * 4 * S + of_head
+        return numbers.masked_fill(heads[..., None, None, None] < 0, nothing)
 
     def arc_numbers(self, words: Tensor) -> Tensor:
         """The event of each arc, numbered through all blocks; what is no arc has the number of all events.
 
-        :param words: shape ``(B, n)``, padded with -1.
-        :returns: shape ``(B, n+1, n+1)`` [head, child], or ``(B, n+1, n+1, S)`` if ``valence_attach``.
+        :param words: shape ``(*batch, n)``, padded with -1.
+        :returns: shape ``(*batch, n+1, n+1)`` [head, child], or ``(*batch, n+1, n+1, S)`` if ``valence_attach``.
         """
-        return dense_arcs(self, words)
+        nothing, real = num_events(self.blocks), words >= 0
+        place = torch.arange(words.shape[-1], device=words.device)
+        right = (place > place[:, None]).long()[..., None]
+        valences = torch.arange(self.num_valences if self.valence_attach else 1, device=words.device)
+        is_arc = real[..., None, :] & (place != place[:, None])
+        heads = torch.where(is_arc, words[..., :, None], -1)[..., None]
+        attach = self._attachments(heads, right, valences, words[..., None, :, None])
+        arcs = attach.new_full((*words.shape[:-1], *(words.shape[-1] + 1,) * 2, len(valences)), nothing)
+        arcs[..., 0, 1:, :] = torch.where(real, words, nothing)[..., None]
+        arcs[..., 1:, 1:, :] = attach
+        return arcs if self.valence_attach else arcs[..., 0]
+
+    def rows_of(self, words: Any, heads: Any) -> Any:
+        """The events of trees, numbered through all blocks, shape ``(N, 4 n)``, padded with -1.
+
+        :param words: an array, shape ``(N, n)``, padded with -1.
+        :param heads: an array, shape ``(N, n)``; those of words are in range.
+        """
+        pairs = (torch.from_numpy(x).split(initial.sentences_at_once(x.shape[1], 1)) for x in (words, heads))
+        rows = torch.cat([self._tree_events(w, h) for w, h in zip(*pairs, strict=True)]).numpy()
+        rows = np.where(rows < num_events(self.blocks), rows, -1)
+        return np.take_along_axis(rows, np.argsort(rows < 0, axis=1, kind="stable"), 1)
+
+    def _tree_events(self, words: Tensor, heads: Tensor) -> Tensor:
+        """The events of trees ``(*batch, n)``, shape ``(*batch, 4 n)``; nothing has the number of all events."""
+        S, real = self.num_valences, heads >= 0
+        words, ends = torch.where(real, words, -1), stop_valences(heads, S)[..., 1:, :]
+        head_words = of_heads(torch.nn.functional.pad(words, (1, 0), value=-1), heads).masked_fill(~real, -1)
+        right = (torch.arange(1, heads.shape[-1] + 1, device=heads.device) > heads).long()
+        valence, decisions, last = arc_valences(heads, S), self._decisions(head_words), self._decisions(words)
+        at = valence if self.valence_attach else torch.zeros_like(valence)
+        taken = self._attachments(head_words, right, at, words)
+        taken = torch.where(heads == 0, words, taken)
+        goes_on = decisions[..., 0].flatten(-2).gather(-1, (right * S + valence)[..., None])[..., 0]
+        stops = last[..., 1].gather(-1, ends[..., None])[..., 0]
+        return torch.cat([taken, goes_on, stops.flatten(-2)], -1)
+
+    def counts(self, words: Tensor, heads: Tensor) -> Weights:
+        """Events of given trees by block, shape ``(*batch, *block.shape)``; the trees may be non-projective."""
+        words = checked_words(words, self.num_tags)
+        check_heads(heads, lengths_of(words))
+        return self._counts(words, heads, torch.get_default_dtype())
+
+    def _counts(self, words: Tensor, heads: Tensor, dtype: torch.dtype) -> Weights:
+        batch = broadcast_shapes(words.shape[:-1], heads.shape[:-1])
+        events = self._tree_events(words.expand(*batch, -1), heads.long().expand(*batch, -1))
+        ones = torch.ones((), dtype=dtype, device=events.device).expand(events.shape)
+        total = ones.new_zeros(*batch, num_events(self.blocks) + 1).scatter_add_(-1, events, ones)
+        return by_block(total, self.blocks)
+
+    def _numbers(self, words: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The events of arcs, which are the choice of a child and a decision to continue; those of stops.
+
+        :param words: shape ``(*batch, n)``, padded with -1.
+        :returns: shapes ``(*batch, n+1, n+1, S or 1)``, ``(*batch, n+1, n+1, S)`` [head, child, valence] and
+            ``(*batch, n+1, 2, S)``.
+        """
+        place = torch.arange(words.shape[-1] + 1, device=words.device)
+        decisions = self._decisions(torch.nn.functional.pad(words, (1, 0), value=-1))
+        left, right = decisions[..., None, :, :, 0].unbind(-2)
+        goes_on = torch.where((place > place[:, None])[..., None], right, left)
+        arcs = self.arc_numbers(words)
+        arcs = arcs if self.valence_attach else arcs[..., None]
+        nothing = num_events(self.blocks)
+        return arcs, goes_on.masked_fill(arcs[..., :1] == nothing, nothing), decisions[..., 1]
+
+    def _expected(self, arcs: Tensor, stops: Tensor, words: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """Numbers of the events of sentences, and how often each occurs, both ``(B, E)``: choices, decisions, stops.
+
+        :param arcs: how often arcs are there, shape ``(B, n+1, n+1, S)`` [head, dependent, valence].
+        :param stops: how often heads stop, shape ``(B, n+1, 2, S)``.
+        :param words: shape ``(B, n)``, padded with -1.
+        """
+        of_arcs = arcs if self.valence_attach else over_valences(arcs)
+        for numbers, values in zip(self._numbers(words), (of_arcs, arcs, stops), strict=True):
+            yield numbers.flatten(1), values.flatten(1)
+
+    def _by_block(self, arcs: Tensor, stops: Tensor, words: Tensor) -> Weights:
+        """Arcs (*batch, n+1, n+1, S) and stops (*batch, n+1, 2, S) of words, to counts (*batch, *block.shape)."""
+        batch = broadcast_shapes(arcs.shape[:-3], words.shape[:-1])
+        tables = (arcs, arcs.shape[-3:]), (stops, stops.shape[-3:]), (words, words.shape[-1:])
+        total = arcs.new_zeros(batch.numel(), num_events(self.blocks) + 1)
+        for numbers, values in self._expected(*(t.expand(*batch, *shape).reshape(-1, *shape) for t, shape in tables)):
+            total = total.scatter_add(1, numbers, values)
+        return by_block(total.reshape(*batch, -1), self.blocks)
+
+    def indicators(self, heads: Tensor) -> tuple[Tensor, Tensor]:
+        """Arcs ``(*batch, n+1, n+1, S)`` and stops ``(*batch, n+1, 2, S)`` of trees as zeros and ones."""
+        n, S = heads.shape[-1], self.num_valences
+        zeros = torch.zeros(n + 1, n + 1, S, dtype=torch.get_default_dtype(), device=heads.device)
+        tree = ProjectiveDependencyTree(zeros, zeros[:, :1].expand(n + 1, 2, S), valence=True, validate_args=False)
+        arcs, stops = tree._indicators(heads).values()
+        return arcs, stops
+
+    # ------------------------------------------------------------------ log Z
 
     def program(self, *, by_sentence: bool = False, evidence: bool = False) -> TensorProgram:
         """The recursion over trees, see :func:`.dmv.dmv`."""
-        return chart.program(self.valence_attach, by_sentence, evidence, self.num_valences)
+        options = {"by_sentence": by_sentence, "evidence": evidence}
+        return chart.program(self.valence_attach, valences=self.num_valences, **options)
 
-    def scores(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Tensor]:
-        """Scores of arcs ``(*batch, n+1, n+1, S)`` and stops ``(*batch, n+1, 2, S)``; see :mod:`pyrogram.charts`."""
-        tilted = self.biased(log_weights)
-        root, attach, stop = (tilted[name] for name in self.blocks)
-        return chart.scores(root, attach, stop, words, self.valence_attach)
-
-    def rows_of(self, words: Any, heads: Any) -> Any:
-        """The events of trees, numbered through all blocks, padded with -1, see :func:`.dmv_trees.rows_of`.
-
-        :param words: an array, shape ``(N, n)``.
-        :param heads: an array, shape ``(N, n)``.
+    def _sums(self, **options: Any) -> TreeSums:
         """
-        return dmv_trees.rows_of(words, heads, self.num_tags, self.num_valences, self.valence_attach)
+        :param options: of the page, besides those of the grammar.
+        """
+        options |= {"valence_attach": self.valence_attach, "valences": self.num_valences}
+        return TreeSums(chart.program(**options).recursion, Fitted({"V": self.num_tags}, {}, ("w",)), options)
+
+    @cached_property
+    def _events(self) -> EventMap:
+        """Which events the elements of the page's tables are."""
+        return EventMap.of_blocks(self.blocks)
+
+    def _events_by_position(self, numbers: Tensor) -> EventMap:
+        """The same, where attachments have weights by position.
+
+        :param numbers: from :meth:`arc_numbers`, shape ``(B, n+1, n+1[, S])``.
+        """
+        V, last = self.num_tags, num_events(self.blocks) - self.blocks["stop"].shape.numel()
+        # What is no attachment, such as the padding, is not looked at.
+        attach = torch.where((numbers >= V) & (numbers < last), numbers, V).to(torch.int32)
+        tables = {"root": np.arange(V), "stop": np.arange(last, num_events(self.blocks)).reshape(V, 2, -1, 2)}
+        return EventMap(self.blocks, tables, located={"attach": attach.cpu().numpy()})
+
+    def _parts(self, words: Tensor, batch: torch.Size, evidence: Mapping[str, Tensor], *, own: bool) -> Iterable[Part]:
+        if not own:
+            return [Part(slice(None), self._shared_sums, self._events, evidence, batch)]
+        events = self._events_by_position(self.arc_numbers(words))  # so there are fewer weights to raise
+        return [Part(slice(None), self._sums(by_position=True), events, evidence, batch)]
+
+    @cached_property
+    def _shared_sums(self) -> TreeSums:
+        return self._sums()
+
+    def longest(self, n: int) -> int:
+        return 4 * n - 1  # the root; a child and a decision to continue; two decisions to stop
 
     def log_parts(self, words: Tensor) -> Tensor | None:
         """Logs of factors of arcs that are no weights, ``(*batch, n+1, n+1)``; None: there are none."""
         return None
 
-    def log_partition(
-        self,
-        log_weights: Mapping[str, Tensor],
-        words: Tensor | Sentences,
-        *,
-        evidence: Mapping[str, Tensor] | None = None,
-    ) -> Tensor:
-        """log Z, see :meth:`.Grammar.log_partition`.
+    def _log_parts(self, numbers: Tensor) -> Tensor | None:
+        """The same, by the events of arcs."""
+        return None
 
-        :param evidence: ``arc_scores``, logs of factors of arcs, shape ``(*batch, n+1, n+1)`` [head, dependent].
-        """
-        words = checked_inputs(self, log_weights, words)
-        program = self.program(evidence=bool(evidence))
-        is_shared = {log_weights[name].dim() - len(block.shape) for name, block in self._blocks.items()} == {0}
-        if is_shared and program.fits(inputs := self._inputs(log_weights, words, evidence)):
-            log_z = program.of_fitting(inputs).to(log_weights["root"].dtype)
-            log_z = log_z if words.dim() == 2 else log_z.reshape(words.shape[:-1])
-            # Compiled code looks for NaN.
-            return log_z if words.is_cpu else self._keep_nan(log_z, log_weights)
-        # Scores of arcs take torch fewer steps.
-        arcs, stops = self._with(evidence, *self.scores(log_weights, words))
-        return self._keep_nan(self._trees(arcs, stops, words).log_partition, log_weights)
+    def scores(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Tensor]:
+        """Scores of arcs ``(*batch, n+1, n+1, S)`` and stops ``(*batch, n+1, 2, S)``; see :mod:`pyrogram.charts`."""
+        flat = joined(self.biased(log_weights), self.blocks)
+        flat = torch.cat([flat, flat.new_zeros(*flat.shape[:-1], 1)], -1)
+        batch = broadcast_shapes(flat.shape[:-1], words.shape[:-1])
 
-    def _inputs(
-        self, log_weights: Mapping[str, Tensor], words: Tensor, evidence: Mapping[str, Tensor] | None = None
-    ) -> TensorInputs:
-        """Sentences, whose words have been checked, under one set of weights; sums over a corpus want float64."""
-        words = words if words.dim() == 2 else words.reshape(-1, words.shape[-1])
-        weights = {name: log_weights[name] for name in self._blocks}
-        if evidence:
-            arcs = evidence["arc_scores"]
-            weights = {name: w[None] for name, w in weights.items()}
-            weights["arc"] = arcs.reshape(-1, *arcs.shape[-2:])
-        lengths, sizes, batched = lengths_of_checked(words), {"V": self.num_tags}, bool(evidence)
-        return TensorInputs(weights, lengths, {"w": words}, sizes, checked=True, batched=batched, doubles=True)
+        def picked(numbers: Tensor) -> Tensor:
+            """Values of events by their numbers; one row of values serves all sentences."""
+            if flat.dim() == 1:
+                return flat.index_select(0, numbers.flatten()).reshape(numbers.shape)
+            index = numbers.flatten(words.dim() - 1).expand(*batch, -1)
+            values: Tensor = flat.expand(*batch, -1).gather(-1, index)
+            return values.reshape(*batch, *numbers.shape[words.dim() - 1 :])
 
-    @staticmethod
-    def _trees(arcs: Tensor, stops: Tensor, words: Tensor) -> ProjectiveDependencyTree:
-        return ProjectiveDependencyTree(arcs, stops, lengths_of(words), valence=True, validate_args=False)
-
-    @staticmethod
-    def _with(evidence: Mapping[str, Tensor] | None, arcs: Tensor, stops: Tensor) -> tuple[Tensor, Tensor]:
-        """Scores of arcs and stops with logs of factors of arcs."""
-        return (arcs + evidence["arc_scores"].to(arcs)[..., None], stops) if evidence else (arcs, stops)
-
-    def expected_counts(
-        self,
-        log_weights: Mapping[str, Tensor],
-        words: Tensor | Sentences,
-        *,
-        evidence: Mapping[str, Tensor] | None = None,
-    ) -> tuple[Tensor, Weights]:
-        """See :meth:`.Grammar.expected_counts`.
-
-        :param evidence: see :meth:`log_partition`.
-        """
-        words = checked_inputs(self, log_weights, words, shared=True)
-        program, inputs = self.program(evidence=bool(evidence)), self._inputs(log_weights, words)
-        arcs = kept_numbers(evidence, "arc_scores", torch.float64) if evidence and words.is_cpu else None
-        if (arcs is not None or not evidence) and program.fits(inputs):
-            log_z, counts = program.log_counts(inputs, constants={} if arcs is None else {"arc": arcs})
-            log_z = log_z.to(log_weights["root"].dtype)
-            return log_z if words.is_cpu else self._keep_nan(log_z, log_weights), counts
-        of_evidence = partial(self.log_partition, evidence=evidence)
-        return counts_by_gradient(of_evidence, {name: log_weights[name] for name in self.blocks}, words)
+        chosen, goes_on, stops = self._numbers(words)
+        arcs, parts = picked(chosen) + picked(goes_on), self._log_parts(chosen[..., 0])
+        return arcs if parts is None else arcs + parts.to(arcs)[..., None], picked(stops)
 
     def sentence_multinomials(self, words: Tensor | Sentences) -> SentenceMultinomials:
         rows, sentences = DMVSentenceMultinomials(self, words), self.sentences(words)
@@ -206,11 +301,11 @@ class DMV(Grammar):
 
     def _plan(self, sentences: Sentences) -> Plan | None:
         """What sweeps are compiled for; None, if factors of arcs are no numbers."""
-        factors = numbers_of(sentences, lambda logs: {"arc": logs["arc_scores"]})
+        factors = numbers_of(sentences, dict)
         if factors is None:
             return None
         program, sizes = self.program(evidence=bool(factors)).program, {"V": self.num_tags}
-        return Plan(Heads(self), sentences, program, sizes, EventMap.of_blocks(self.blocks), given=factors)
+        return Plan(Heads(self), sentences, program, sizes, self._events, given=factors)
 
     def derivation(
         self,
@@ -222,7 +317,7 @@ class DMV(Grammar):
     ) -> DMVDerivation:
         """p(y | x, w): trees of given words, as a :class:`ProjectiveDependencyTree` that counts events by block.
 
-        :param evidence: see :meth:`log_partition`.
+        :param evidence: ``arc_scores``, logs of factors of arcs, shape ``(*batch, n+1, n+1)`` [head, dependent].
         """
         bonus = evidence["arc_scores"] if evidence else None
         return DMVDerivation(self, logarithms(weights, log_weights), words_of(words), arc_bonus=bonus)
@@ -237,30 +332,6 @@ class DMV(Grammar):
     def _ancestral(self, tables: Sequence[Tensor], draws: Draws) -> tuple[Tensor, Tensor]:
         return expansions.dmv(tables, draws)
 
-    def counts(self, words: Tensor, heads: Tensor) -> Weights:
-        """Events of given trees by block, shape ``(*batch, *block.shape)``; the trees may be non-projective."""
-        words = checked_words(words, self.num_tags)
-        check_heads(heads, lengths_of(words))
-        return self._by_block(*self.indicators(heads), words)
-
-    def indicators(self, heads: Tensor) -> tuple[Tensor, Tensor]:
-        """Arcs ``(*batch, n+1, n+1, S)`` and stops ``(*batch, n+1, 2, S)`` of trees as zeros and ones."""
-        n, S = heads.shape[-1], self.num_valences
-        zeros = torch.zeros(n + 1, n + 1, S, dtype=torch.get_default_dtype(), device=heads.device)
-        tree = ProjectiveDependencyTree(zeros, zeros[:, :1].expand(n + 1, 2, S), valence=True, validate_args=False)
-        arcs, stops = tree._indicators(heads).values()
-        return arcs, stops
-
-    def _by_block(self, arcs: Tensor, stops: Tensor, words: Tensor) -> Weights:
-        """Arcs (*batch, n+1, n+1, S) and stops (*batch, n+1, 2, S) of words, to counts (*batch, *block.shape)."""
-        batch = broadcast_shapes(arcs.shape[:-3], words.shape[:-1])
-        tables = (arcs, arcs.shape[-3:]), (stops, stops.shape[-3:]), (words, words.shape[-1:])
-        flat = [t.expand(*batch, *shape).reshape(-1, *shape) for t, shape in tables]
-        total = arcs.new_zeros(batch.numel(), num_events(self.blocks) + 1)
-        for numbers, values in events_of(self, *flat):
-            total = total.scatter_add(1, numbers, values)
-        return {name: c.reshape(*batch, *self.blocks[name].shape) for name, c in by_block(total, self.blocks).items()}
-
     @property
     def initialisers(self) -> Mapping[str, Callable[..., Weights]]:
         return {**super().initialisers, "harmonic": initial.harmonic, "supervised": initial.supervised}
@@ -268,6 +339,32 @@ class DMV(Grammar):
     def initial_weights(self, words: Tensor, method: str = "harmonic", **options: Any) -> Weights:
         """Starting points by name: ``harmonic``, ``uniform``, ``random``, ``supervised``; see :mod:`.initial`."""
         return super().initial_weights(words, method, **options)
+
+
+def tree_blocks(num_tags: int, num_classes: int, in_attach: bool) -> dict[str, Block]:
+    """The blocks of a model in which a head knows a class of what it has on a side, such as its valence.
+
+    :param in_attach: whether the choice of a child depends on the class.
+    """
+    V, C = num_tags, num_classes
+    shapes = {"root": (V,), "attach": (V, 2, C, V) if in_attach else (V, 2, V), "stop": (V, 2, C, 2)}
+    return {name: Block(torch.Size(shape)) for name, shape in shapes.items()}
+
+
+def tree_axes(
+    num_tags: int, classes: Mapping[str, Sequence[str]], in_attach: bool
+) -> Mapping[str, Mapping[str, Sequence[str]]]:
+    """Their :attr:`.Grammar.axes`.
+
+    :param classes: the name of the axis of classes, and the names of these.
+    """
+    tags = [str(tag) for tag in range(num_tags)]
+    side = {"head": tags, "direction": ("left", "right")}
+    return {
+        "root": {"child": tags},
+        "attach": {**side, **(classes if in_attach else {}), "child": tags},
+        "stop": {**side, **classes, "decision": ("continue", "stop")},
+    }
 
 
 class DMVDerivation(ProjectiveDependencyTree):
@@ -313,5 +410,4 @@ class DMVDerivation(ProjectiveDependencyTree):
         """f(x, y): the events of given trees, shape ``(*value.shape[:-1], *block.shape)`` per block."""
         if self._validate_args:
             self._validate_sample(value)
-        arcs, stops = self._indicators(value.long()).values()
-        return self.grammar._by_block(arcs, stops, self.words)
+        return self.grammar._counts(self.words, value, self.dtype)

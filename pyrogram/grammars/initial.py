@@ -19,8 +19,6 @@ from pyrogram.distributions.projective_tree import ProjectiveDependencyTree
 from pyrogram.event_map import by_block, num_events
 from pyrogram.grammar import Weights
 
-from .dmv_events import add_counts
-
 if TYPE_CHECKING:
     from .dmv import DMV
 
@@ -67,16 +65,17 @@ def harmonic(
     lengths, S = lengths_of(words).cpu(), grammar.num_valences
     for n in lengths.unique().tolist():
         arcs, decisions = _soft_arcs(n, S, distance, stops, grammar.valence_attach)
-        for rows in _chunks((lengths == n).nonzero()[:, 0], n, S):
-            ids = words.cpu()[rows, :n]
-            add_counts(grammar, total, arcs.expand(len(ids), -1, -1, -1), decisions.expand(len(ids), -1, -1, -1), ids)
+        for rows in (lengths == n).nonzero()[:, 0].split(sentences_at_once(n, S)):
+            of_arcs, of_decisions = (x.expand(len(rows), *x.shape) for x in (arcs, decisions))
+            for numbers, values in grammar._expected(of_arcs, of_decisions, words.cpu()[rows, :n]):
+                total.index_add_(0, numbers.flatten(), values.flatten())
     counts = by_block(total, grammar.blocks)
     if stops != "e-step":
         stop = counts["stop"]
         half = stops == "half"
         counts["stop"] = torch.ones_like(stop) if half else _stops_from_children(grammar, words.cpu(), stop[:, :, 0, 0])
     if noise > 0:
-        generator = _generator(seed)
+        generator = None if seed is None else torch.Generator().manual_seed(seed)
         for c in counts.values():
             c *= torch.exp(noise * torch.randn(c.shape, dtype=torch.float64, generator=generator))
     return _normalized(grammar, counts, words)
@@ -132,28 +131,17 @@ def supervised(grammar: DMV, words: Tensor, *, heads: Tensor, smoothing: float =
     check_heads(heads, lengths_of(words))
     if smoothing < 0:
         raise ValueError(f"smoothing must not be negative, not {smoothing}")
-    total = torch.zeros(num_events(grammar.blocks) + 1, dtype=torch.float64)
-    lengths = lengths_of(words).cpu()
-    for n in lengths.unique().tolist():
-        for rows in _chunks((lengths == n).nonzero()[:, 0], n, grammar.num_valences):
-            ids = words.cpu()[rows, :n]
-            add_counts(grammar, total, *grammar.indicators(heads.cpu()[rows, :n]), ids)
-    counts = {
-        name: c + smoothing * grammar.blocks[name].outcomes for name, c in by_block(total, grammar.blocks).items()
-    }
+    rows = torch.from_numpy(grammar.rows_of(*(x.cpu().long().numpy() for x in (words, heads))))
+    total = torch.bincount(rows[rows >= 0], minlength=num_events(grammar.blocks)).double()
+    counts = {n: c + smoothing * grammar.blocks[n].outcomes for n, c in by_block(total, grammar.blocks).items()}
     return _normalized(grammar, counts, words)
 
 
-def _chunks(sentences: Tensor, n: int, valences: int) -> tuple[Tensor, ...]:
-    """As many sentences of n words at a time as have room for the numbers of their arcs."""
-    chunks: tuple[Tensor, ...] = sentences.split(max(1, CELLS // (8 * valences * (n + 1) ** 2)))
-    return chunks
+def sentences_at_once(n: int, valences: int) -> int:
+    """As many sentences of n words as there is room for the numbers of their arcs."""
+    return max(1, CELLS // (8 * valences * (n + 1) ** 2))
 
 
 def _normalized(grammar: DMV, counts: Weights, words: Tensor) -> Weights:
     dtype = torch.get_default_dtype()
     return {name: grammar.blocks[name].normalize(c).to(words.device, dtype) for name, c in counts.items()}
-
-
-def _generator(seed: int | None) -> torch.Generator | None:
-    return None if seed is None else torch.Generator().manual_seed(seed)

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -16,7 +16,6 @@ from pyrogram.charts.checks import broadcast_shapes
 from pyrogram.event_map import EventMap
 from pyrogram.grammar import Grammar, Weights, checked_inputs
 from pyrogram.recursion.rules.recursions import Recursion
-from pyrogram.recursion.rules.rewrites import bonus_name
 from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram, check_possible, fits_compiled
 from pyrogram.sentences import Sentences
 
@@ -27,14 +26,14 @@ from .recursive_sums import Sums
 class Part(NamedTuple):
     """Sentences that one page sums over.
 
-    :param rows: which of the B sentences of a batch.
+    :param rows: which of the B sentences of a batch: of all parts slices, in order, or of all parts indices.
     :param sums: the recursion.
     :param events: which event each element of its weights is.
     :param evidence: logs of factors of its items by name, shape ``(*batch, n + 1, ..., *sizes)``.
     :param batch: the batch shape of the evidence.
     """
 
-    rows: slice
+    rows: slice | Tensor
     sums: Sums
     events: EventMap
     evidence: Mapping[str, Tensor]
@@ -46,7 +45,7 @@ class Part(NamedTuple):
         :param log_weights: by block, shape ``(B, *block.shape)``, or ``(1, *block.shape)`` for all sentences alike.
         :param words: of all sentences, shape ``(B, n)``.
         """
-        chosen = {name: w if len(w) == 1 else w[self.rows] for name, w in log_weights.items()}
+        chosen = {name: w if w.shape[0] == 1 else w[self.rows] for name, w in log_weights.items()}
         return self.sums.given(self.events.gathered(chosen), words[self.rows])
 
     def summed(self, inputs: TensorInputs) -> tuple[TensorProgram, TensorInputs]:
@@ -65,7 +64,7 @@ class PageGrammar(Grammar):
     """
 
     @abstractmethod
-    def _parts(self, words: Tensor, batch: torch.Size, evidence: Mapping[str, Tensor], *, own: bool) -> Sequence[Part]:
+    def _parts(self, words: Tensor, batch: torch.Size, evidence: Mapping[str, Tensor], *, own: bool) -> Iterable[Part]:
         """The pages that sum over the B sentences of a batch.
 
         :param words: shape ``(B, n)``.
@@ -97,10 +96,13 @@ class PageGrammar(Grammar):
             0 says nothing, -inf forbids; log Z is -inf where nothing is left.
         """
         parts, batch = self._on(log_weights, words, evidence)
-        runs = [part.summed(inputs) for part, inputs in parts]
-        log_z = _joined([program.log_partition(inputs) for program, inputs in runs], log_weights).reshape(batch)
+        log_zs, is_compiled = [], True
+        for part, inputs in parts:
+            program, inputs = part.summed(inputs)
+            log_zs.append((part, program.log_partition(inputs)))
+            is_compiled = is_compiled and fits_compiled(*inputs.weights.values())
+        log_z = _joined(log_zs, log_weights).reshape(batch)
         # Compiled code looks for NaN.
-        is_compiled = all(fits_compiled(*inputs.weights.values()) for _, inputs in runs)
         return log_z if is_compiled else self._keep_nan(log_z, log_weights)
 
     def _on(
@@ -110,7 +112,7 @@ class PageGrammar(Grammar):
         evidence: Mapping[str, Tensor] | None,
         *,
         own: bool = False,
-    ) -> tuple[list[tuple[Part, TensorInputs]], torch.Size]:
+    ) -> tuple[Iterator[tuple[Part, TensorInputs]], torch.Size]:
         """What recursions are run on, part by part, without evidence; and the batch shape.
 
         :param own: see :meth:`_parts`.
@@ -121,9 +123,9 @@ class PageGrammar(Grammar):
                 "nats of parts are not taken along here; give them as evidence= to the grammar without them, or take "
                 "derivation(..)"
             )
-        ranks = ((log_weights[name], len(block.shape)) for name, block in self.blocks.items())
-        batch = broadcast_shapes(words.shape[:-1], *(w.shape[:-rank] for w, rank in ranks if w.dim() > rank))
-        n = words.shape[-1]
+        ranks = [(log_weights[name], len(block.shape)) for name, block in self.blocks.items()]
+        batches = [w.shape[:-rank] for w, rank in ranks if w.dim() > rank]
+        batch, n = broadcast_shapes(words.shape[:-1], *batches) if batches else words.shape[:-1], words.shape[-1]
         rows = words if words.shape == (batch.numel(), n) else words.expand(*batch, n).reshape(batch.numel(), n)
         return self._given(self.expanded(log_weights, batch), rows, batch, evidence or {}, own=own), batch
 
@@ -135,14 +137,14 @@ class PageGrammar(Grammar):
         evidence: Mapping[str, Tensor],
         *,
         own: bool = False,
-    ) -> list[tuple[Part, TensorInputs]]:
-        """The same, of the B sentences of a batch.
+    ) -> Iterator[tuple[Part, TensorInputs]]:
+        """The same, of the B sentences of a batch; one part after the other, for memory.
 
         :param log_weights: by block, from :meth:`expanded`.
         """
-        own = own or any(len(w) > 1 for w in log_weights.values())
-        parts = self._parts(words, batch, evidence, own=own)
-        return [(part, part.inputs(log_weights, words)) for part in parts]
+        own = own or any(w.shape[0] > 1 for w in log_weights.values())
+        for part in self._parts(words, batch, evidence, own=own):
+            yield part, part.inputs(log_weights, words)
 
     def expanded(self, log_weights: Mapping[str, Tensor], batch: torch.Size) -> Weights:
         """Log weights of each of the B sentences of a batch, ``(B, *block.shape)``; ``(1, *block.shape)`` if shared.
@@ -178,7 +180,7 @@ class PageGrammar(Grammar):
             else:
                 program = part.sums.checked(inputs, part.evidence, sums_only=True)
             log_z, counts = program.log_counts(inputs, constants=constants)
-            log_zs.append(log_z)
+            log_zs.append((part, log_z))
             is_compiled = is_compiled and fits_compiled(*inputs.weights.values())
             for name, c in part.events.summed(counts, 1).items():
                 total[name] = total[name] + c[0] if name in total else c[0]
@@ -188,8 +190,8 @@ class PageGrammar(Grammar):
 
     def _constants(self, part: Part, inputs: TensorInputs) -> dict[str, Any] | None:
         """Factors as numbers that are not counted; None, if there are none, or some are no numbers."""
-        dtype = torch.float32 if inputs.dtype == torch.float32 else torch.float64
-        numbers = {bonus_name(name): kept_numbers(part.evidence, name, dtype) for name in part.evidence}
+        dtype = torch.float32 if inputs.precision == torch.float32 else torch.float64
+        numbers = {part.sums.factors(name): kept_numbers(part.evidence, name, dtype) for name in part.evidence}
         return numbers if numbers and all(x is not None for x in numbers.values()) else None
 
     def sentence_counts(
@@ -209,12 +211,12 @@ class PageGrammar(Grammar):
         for part, inputs in parts:
             program, inputs = part.summed(inputs)
             log_z, by_table = program.log_counts(inputs, by_sentence=True)
-            log_zs.append(log_z)
-            counts.append(part.events.summed(by_table, len(log_z)))
+            log_zs.append((part, log_z))
+            counts.append((part, part.events.summed(by_table, len(log_z))))
         log_z, by_block = _joined(log_zs, log_weights).reshape(batch), {}
         for name, block in self.blocks.items():
-            tables = [c[name] for c in counts] or [log_weights[name].new_zeros(0)]
-            by_block[name] = torch.cat(tables).reshape(*batch, *block.shape)
+            tables = [(part, c[name]) for part, c in counts]
+            by_block[name] = _together(tables, log_weights[name].new_zeros(0)).reshape(*batch, *block.shape)
         log_z = self._keep_nan(log_z, log_weights) if batch.numel() > 1 else log_z  # as log Z is of one sentence
         return log_z, by_block
 
@@ -242,13 +244,13 @@ class PageGrammar(Grammar):
         :param words: shape ``(B, n)``.
         :param evidence: see :meth:`log_partition`; its bonus is part of the log weights of derivations.
         """
-        n, scores, rows = words.shape[-1], list[Tensor](), list[Tensor]()
+        n, scores, rows = words.shape[-1], list[tuple[Part, Tensor]](), list[tuple[Part, Tensor]]()
         for part, inputs in self._given(log_weights, words, words.shape[:-1], evidence or {}):
             program, inputs = part.chosen(inputs)
             of_part, elements = program.best(inputs, k, part.events.strides, self._most_elements(n))
-            scores.append(of_part)
-            rows.append(self._rows(part, elements, n))
-        return _concatenated(scores, words.new_zeros(k, 0).double()), _concatenated(rows, words.new_zeros(k, 0, 1))
+            scores.append((part, of_part))
+            rows.append((part, self._rows(part, elements, n)))
+        return _together(scores, words.new_zeros(k, 0).double(), 1), _together(rows, words.new_zeros(k, 0, 1), 1)
 
     def draw(
         self, log_weights: Weights, words: Tensor, number: int, *, evidence: Mapping[str, Tensor] | None = None
@@ -258,15 +260,15 @@ class PageGrammar(Grammar):
         :param evidence: see :meth:`log_partition`.
         :raises ValueError: if a sentence has no derivation.
         """
-        n, log_z, rows = words.shape[-1], list[Tensor](), list[Tensor]()
+        n, log_zs, rows = words.shape[-1], list[tuple[Part, Tensor]](), list[tuple[Part, Tensor]]()
         for part, inputs in self._given(log_weights, words, words.shape[:-1], evidence or {}):
             program, inputs = part.chosen(inputs)
             seed = int(torch.randint(2**62, ()))
             of_part, elements = program.drawn(inputs, number, seed, part.events.strides, self._most_elements(n))
-            log_z.append(of_part)
-            rows.append(self._rows(part, elements, n))
-        check_possible(_concatenated(log_z, torch.zeros(0)), "derivation")
-        return _concatenated(rows, words.new_zeros(number, 0, 1))
+            log_zs.append((part, of_part))
+            rows.append((part, self._rows(part, elements, n)))
+        check_possible(_together(log_zs, torch.zeros(0)), "derivation")
+        return _together(rows, words.new_zeros(number, 0, 1), 1)
 
     def _with_greatest(self, part: Part, inputs: TensorInputs, gains: Mapping[str, Tensor], n: int) -> Tensor:
         """Of the possible derivations of each sentence of a part the one with the greatest sum of gains, ``(b, L)``.
@@ -287,13 +289,18 @@ class PageGrammar(Grammar):
         return torch.from_numpy(rows).to(elements.device)
 
 
-def _joined(log_z: Sequence[Tensor], log_weights: Mapping[str, Tensor]) -> Tensor:
+def _joined(log_z: Sequence[tuple[Part, Tensor]], log_weights: Mapping[str, Tensor]) -> Tensor:
     """log Z of all parts; it has a gradient if a weight has, also where no sentence meets one."""
-    if len(log_z) == 1 and log_z[0].requires_grad == any(w.requires_grad for w in log_weights.values()):
-        return log_z[0]
-    return torch.cat([*(w.flatten()[:0] for w in log_weights.values()), *log_z])
+    together = [_together(log_z, log_z[0][1])] if log_z else []
+    if together and together[0].requires_grad == any(w.requires_grad for w in log_weights.values()):
+        return together[0]
+    return torch.cat([*(w.flatten()[:0] for w in log_weights.values()), *together])
 
 
-def _concatenated(of_parts: Sequence[Tensor], nothing: Tensor) -> Tensor:
-    """Of all sentences, shape ``(B,)`` or ``(k, B, ...)``, from those of the parts; nothing, where there are none."""
-    return torch.cat([*of_parts], min(1, nothing.dim() - 1)) if of_parts else nothing
+def _together(of_parts: Sequence[tuple[Part, Tensor]], nothing: Tensor, axis: int = 0) -> Tensor:
+    """Of all sentences, in their order along an axis, from those of the parts; nothing, where there are none."""
+    if not of_parts:
+        return nothing
+    joined = of_parts[0][1] if len(of_parts) == 1 else torch.cat([x for _, x in of_parts], axis)
+    indices = [part.rows for part, _ in of_parts if isinstance(part.rows, Tensor)]
+    return joined.index_select(axis, torch.cat(indices).argsort()) if indices else joined

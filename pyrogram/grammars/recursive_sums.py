@@ -27,6 +27,8 @@ class Sums:
 
     recursion: Recursion
     fitted: Fitted
+    #: Whether sums are float64, whatever the type of the weights.
+    doubles = False
 
     def __getstate__(self) -> dict[str, object]:
         # Programs are made again where they are wanted.
@@ -56,6 +58,10 @@ class Sums:
         """By the names of factors: a recursion takes long to be told from others."""
         return {}
 
+    def factors(self, name: str) -> str:
+        """The table of factors of an item or a weight."""
+        return bonus_name(name)
+
     def given(self, log_weights: Mapping[str, Tensor], words: Tensor) -> TensorInputs:
         """What it computes on.
 
@@ -64,7 +70,8 @@ class Sums:
         """
         rows = dict.fromkeys(self.fitted.words, words)
         sizes, lists = self.fitted.sizes, self.fitted.lists
-        return TensorInputs(log_weights, lengths_of_checked(words), rows, sizes, lists, checked=True)
+        lengths = lengths_of_checked(words)
+        return TensorInputs(log_weights, lengths, rows, sizes, lists, checked=True, doubles=self.doubles)
 
     def evident(
         self, inputs: TensorInputs, evidence: Mapping[str, Tensor], batch: torch.Size, *, sums_only: bool = False
@@ -81,7 +88,7 @@ class Sums:
         for name, bonus in evidence.items():
             positions, sizes = self.axes(name)
             shape = bonus.shape[bonus.dim() - positions - len(sizes) :]
-            weights[bonus_name(name)] = bonus.to(inputs.dtype).expand(*batch, *shape).reshape(B, *shape)
+            weights[self.factors(name)] = bonus.to(inputs.dtype).expand(*batch, *shape).reshape(B, *shape)
         return program, replace(inputs, weights=weights) if evidence else inputs
 
     def checked(
@@ -95,7 +102,7 @@ class Sums:
         program = self.summing([*evidence]) if sums_only else self.with_factors([*evidence])
         shapes = self._shapes(program, inputs) if evidence else {}
         for name, bonus in evidence.items():
-            shape = shapes[bonus_name(name)]
+            shape = shapes[self.factors(name)]
             if bonus.dim() < len(shape) or bonus.shape[bonus.dim() - len(shape) :] != shape:
                 wanted = ", ".join(map(str, shape))
                 raise ValueError(f"evidence on {name} must have shape (*batch, {wanted}), not {tuple(bonus.shape)}")
@@ -110,17 +117,17 @@ class Sums:
         """
         shapes = self._shapes(self.summing([*{*names, *evidence}]), inputs)
         zero = torch.zeros((), dtype=inputs.dtype, device=inputs.lengths.device)
-        none = {name: zero.expand(shapes[bonus_name(name)]) for name in names}
+        none = {name: zero.expand(shapes[self.factors(name)]) for name in names}
         program, wide = self.evident(inputs, {**none, **evidence}, batch, sums_only=True)
         log_z, counts = program.marginals(wide)
-        return log_z, {n: counts[bonus_name(n)].reshape(*batch, *shapes[bonus_name(n)]) for n in names}
+        return log_z, {n: counts[self.factors(n)].reshape(*batch, *shapes[self.factors(n)]) for n in names}
 
     def axes(self, name: str) -> tuple[int, tuple[int, ...]]:
         """How many positions the evidence on an item or a weight has in one sentence, and the sizes of its symbols.
 
         :raises ValueError: if there is no such item or weight.
         """
-        (table,) = (w for w in self.with_factors([name]).program.tables if w.name == bonus_name(name))
+        (table,) = (w for w in self.with_factors([name]).program.tables if w.name == self.factors(name))
         return table.num_positions, self._sizes(table)
 
     def _shapes(self, program: TensorProgram, inputs: TensorInputs) -> dict[str, torch.Size]:

@@ -4,40 +4,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cached_property, partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from pyrogram.charts import dmv as chart
-from pyrogram.charts import dmv_trees, expansions
+from pyrogram.charts import expansions
 from pyrogram.charts.attachments import Attachments, seen_pairs
-from pyrogram.charts.checks import broadcast_shapes, check_size, checked_words
+from pyrogram.charts.checks import check_size, checked_words
 from pyrogram.charts.leftmost import Draws
 from pyrogram.charts.trees import lengths_of
 from pyrogram.collapsed import CollapsedUpdates
-from pyrogram.distributions.dependency_tree import arc_numbers, heads_of
+from pyrogram.distributions.dependency_tree import heads_of
 from pyrogram.event_map import EventMap, num_events
-from pyrogram.grammar import (
-    Block,
-    PackedBlock,
-    SentenceMultinomials,
-    Weights,
-    checked_inputs,
-    counts_by_gradient,
-)
+from pyrogram.grammar import PackedBlock, SentenceMultinomials, Weights
+from pyrogram.operators import Values, captured, handle_of, number_of, object_of, operate
 from pyrogram.printable import plural
 from pyrogram.random_state import seeded
-from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram, fits_compiled
+from pyrogram.recursion.run.on_tensors import TensorInputs
 from pyrogram.sentences import Sentences, digest_of
 from pyrogram.sweeps.events import TableEvents
 
-from .dmv import DMV
-from .recursive_collapsed import Plan, RecursiveUpdates, numbers_of, sweeps
-from .sparse_dmv_arcs import CELLS, Arcs, SentenceArcs
-from .structures import Heads
+from .dmv import DMV, TreeSums
+from .page_grammar import Part
+from .recursive_collapsed import Plan, RecursiveUpdates, sweeps
+
+CELLS = 2**21  # arcs whose weights are held at a time
+MOST_KEPT = 2**26  # arcs whose events are kept from one E-step to the next, 8 bytes each
+
+
+@dataclass(frozen=True)
+class PositionSums(TreeSums):
+    """As :class:`.TreeSums`, of sentences of at most ``width`` words."""
+
+    width: int
+
+    def given(self, log_weights: Mapping[str, Tensor], words: Tensor) -> TensorInputs:
+        return super().given(log_weights, words[:, : self.width])
 
 
 class SparseDMV(DMV):
@@ -81,9 +87,8 @@ class SparseDMV(DMV):
     """
 
     def __init__(self, num_tags: int, pairs: Tensor, *, valence_attach: bool = False, num_valences: int = 2):
-        self.num_tags = V = check_size("num_tags", num_tags)
-        self.valence_attach = valence_attach
-        self.num_valences = S = check_size("num_valences", num_valences)
+        super().__init__(num_tags, valence_attach=valence_attach, num_valences=num_valences)
+        V, S = self.num_tags, self.num_valences
         pairs = pairs.detach().cpu()
         fits = pairs.dtype == torch.int64 and pairs.dim() == 1 and bool((pairs[1:] > pairs[:-1]).all())
         if not fits or (len(pairs) and not (int(pairs[0]) >= 0 and int(pairs[-1]) < 2 * V * V)):
@@ -99,12 +104,8 @@ class SparseDMV(DMV):
             raise ValueError(
                 f"a grammar of {R} attachments is too large, at most 2**31; give fewer or shorter sentences"
             )
-        self._blocks = {
-            "root": Block(torch.Size([V])),
-            "attach": PackedBlock(torch.Size([R]), tuple(sizes.tolist()), lumped),
-            "stop": Block(torch.Size([V, 2, S, 2])),
-        }
-        self._arcs = SentenceArcs(self.attachments)
+        self._blocks["attach"] = PackedBlock(torch.Size([R]), tuple(sizes.tolist()), lumped)
+        self._kept: tuple[Tensor, int, list[Part]] | None = None
 
     @classmethod
     def of(
@@ -123,7 +124,7 @@ class SparseDMV(DMV):
         return f"Sparse{super().__repr__()[:-1]}, {plural(len(self.pairs), 'pair')})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in super().__getstate__().items() if k != "identity"}
+        return {**{k: v for k, v in super().__getstate__().items() if k not in ("identity", "_logs")}, "_kept": None}
 
     @property
     def pairs(self) -> Tensor:
@@ -155,95 +156,80 @@ class SparseDMV(DMV):
         attach = weights["attach"][..., torch.from_numpy(event)] * torch.from_numpy(shares).to(weights["attach"])
         return {**weights, "attach": attach.reshape(*attach.shape[:-1], *shape)}
 
-    # ------------------------------------------------------------------ log Z and counts
+    # ------------------------------------------------------------------ events
 
-    def program(self, *, by_sentence: bool = False, evidence: bool = False) -> TensorProgram:
-        """The recursion over trees, see :func:`.dmv.dmv`, with the weights of arcs by position."""
-        return chart.program(self.valence_attach, valences=self.num_valences, by_position=True)
+    def _attachments(self, head: Tensor, right: Tensor, valence: Tensor, child: Tensor) -> Tensor:
+        row = torch.where(head < 0, -1, head * 2 + right)
+        pairs = torch.where(row < 0, -1, row * self.num_tags + child)
+        if captured():
+            (first,) = operate(number_of(_operation, handle_of(self.attachments)), [pairs])
+        else:
+            first = _first_events(self.attachments, pairs)
+        sizes = torch.from_numpy(self.attachments.sizes).to(row.device)
+        event = self.num_tags + first + valence * sizes[row] if self.valence_attach else self.num_tags + first
+        return event.masked_fill(row < 0, num_events(self.blocks))
 
-    def arc_numbers(self, words: Tensor) -> Tensor:
-        index, nothing = self._arcs.table(words)[0].long(), self.num_tags + self.blocks["attach"].shape[-1]
-        return torch.where(index == nothing, num_events(self.blocks), index)
+    @cached_property
+    def _logs(self) -> Tensor:
+        """The logarithm of the part that one pair has of each event, and of none."""
+        logs = torch.zeros(num_events(self.blocks) + 1, dtype=torch.float64)
+        logs[self.num_tags :][: self.blocks["attach"].shape[0]] = -self.blocks["attach"].outcomes.log()
+        return logs
 
     def log_parts(self, words: Tensor) -> Tensor | None:
         """The logarithms of the parts that unseen pairs have of their events, else 0, ``(*batch, n+1, n+1)``.
 
-        :returns: None if all pairs of the sentences were seen.
+        :returns: None if these are all zero.
         """
-        return self._arcs.table(words)[1]
+        numbers = self.arc_numbers(words)
+        return self._log_parts(numbers[..., 0] if self.valence_attach else numbers)
 
-    def rows_of(self, words: Any, heads: Any) -> Any:
-        V, S, A = self.num_tags, self.num_valences, self.attachments.num_valences
-        rows = dmv_trees.rows_of(words, heads, V, S, self.valence_attach)
-        of_pairs = (rows >= V) & (rows < V + 2 * A * V * V)
-        event = self.attachments.numbers(rows[of_pairs] - V, others=True)
-        rows[rows >= V + 2 * A * V * V] += self.blocks["attach"].shape[-1] - 2 * A * V * V
-        rows[of_pairs] = V + event
-        return rows
+    def _log_parts(self, numbers: Tensor) -> Tensor | None:
+        logs = self._logs.to(numbers.device)[numbers]
+        return logs if captured() or bool(logs.any()) else None
 
-    def _given_arcs(self, flat: Tensor, stop: Tensor, arcs: Arcs, bonus: Tensor | None) -> TensorInputs:
+    # ------------------------------------------------------------------ log Z and counts
+
+    def _parts(self, words: Tensor, batch: torch.Size, evidence: Mapping[str, Tensor], *, own: bool) -> Iterator[Part]:
+        """A few sentences of like lengths at a time, whose attachments have weights by position."""
+        for part in self._known_parts(words):
+            if evidence:
+                N, scores = part.events.located["attach"].shape[1], evidence["arc_scores"]
+                scores = scores.expand(*batch, *scores.shape[-2:]).reshape(-1, *scores.shape[-2:])[part.rows, :N, :N]
+                part = part._replace(evidence={"arc_scores": scores + part.evidence.get("arc_scores", 0)})
+            yield part
+
+    def _known_parts(self, words: Tensor) -> Iterable[Part]:
+        """All sentences, shape ``(N, n)``, the shortest first, with the factors of unseen pairs.
+
+        Those of one corpus are kept, because loops come back to them, unless they are too many: then each E-step finds
+        them again, and memory does not grow with the corpus.
         """
-        :param flat: log weights of the root, of attachments, and of nothing.
-        :param bonus: log factors of the arcs of all sentences.
-        """
-        table = flat.index_select(0, arcs.index.reshape(-1)).reshape(arcs.index.shape)
-        n = arcs.words.shape[1] + 1
-        for more in (arcs.logs, None if bonus is None else bonus[arcs.sentences, :n, :n]):
-            if more is not None:
-                table = table + (more[..., None] if self.attachments.num_valences > 1 else more)
-        weights = {"arc": table, "stop": stop}
-        return TensorInputs(weights, lengths_of(arcs.words), {"w": arcs.words}, {"V": self.num_tags})
+        version = -1 if words.is_inference() else words._version
+        if self._kept is not None and self._kept[0] is words and self._kept[1] == version >= 0:
+            return self._kept[2]
+        lengths = lengths_of(words)
+        parts, size = self._list(words, lengths), int((lengths + 1).square().sum()) * self.attachments.num_valences
+        if size > MOST_KEPT or version < 0:
+            return parts
+        self._kept = words, version, [*parts]
+        return self._kept[2]
 
-    def _doubles(self, log_weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """Log weights of what is one arc, and of stops; sums over a corpus want float64."""
-        tilted = self.biased(log_weights)
-        root, attach, stop = (tilted[name].double() for name in self.blocks)
-        return torch.cat([root, attach, root.new_zeros(1)]), stop[None]
-
-    def log_partition(
-        self,
-        log_weights: Mapping[str, Tensor],
-        words: Tensor | Sentences,
-        *,
-        evidence: Mapping[str, Tensor] | None = None,
-    ) -> Tensor:
-        words = checked_inputs(self, log_weights, words)
-        bonus = _of_each(evidence)
-        tables = [log_weights[name] for name in self.blocks]
-        shared = all(t.shape == block.shape for t, block in zip(tables, self.blocks.values(), strict=True))
-        if shared and fits_compiled(*tables):
-            flat, stop = self._doubles(log_weights)
-            chunks = list(self._arcs.of(words if words.dim() == 2 else words.reshape(-1, words.shape[-1])))
-            sums = [self.program().log_partition(self._given_arcs(flat, stop, arcs, bonus)) for arcs in chunks]
-            order = torch.cat([arcs.sentences for arcs in chunks]).argsort() if chunks else None
-            if order is None:  # a sum of which no sentence has a share, so that gradients are zero
-                return torch.stack([t.sum() for t in tables]).sum() * tables[0].new_zeros(words.shape[:-1])
-            log_z = torch.cat(sums)[order].to(tables[0].dtype)
-            return self._keep_nan(log_z.reshape(words.shape[:-1]), log_weights)
-        scores, stops = self.scores(log_weights, words)
-        scores, stops = self._with(evidence, scores, stops)
-        return self._keep_nan(self._trees(scores, stops, words).log_partition, log_weights)
-
-    def expected_counts(
-        self,
-        log_weights: Mapping[str, Tensor],
-        words: Tensor | Sentences,
-        *,
-        evidence: Mapping[str, Tensor] | None = None,
-    ) -> tuple[Tensor, Weights]:
-        words = checked_inputs(self, log_weights, words, shared=True)
-        tables = {name: log_weights[name].detach() for name in self.blocks}
-        if not fits_compiled(*tables.values()):
-            return counts_by_gradient(partial(self.log_partition, evidence=evidence), tables, words)
-        flat, stop, bonus = *self._doubles(tables), _of_each(evidence)
-        log_z, total, stops = flat.new_zeros(len(words)), torch.zeros_like(flat), torch.zeros_like(stop)
-        for arcs in self._arcs.of(words):
-            log_z[arcs.sentences], counts = self.program().log_counts(self._given_arcs(flat, stop, arcs, bonus))
-            total.index_add_(0, arcs.index.reshape(-1), counts["arc"].reshape(-1))
-            stops += counts["stop"]
-        totals = [*total.split([len(tables["root"]), len(tables["attach"]), 1])[:2], stops[0]]
-        counted = {name: c.to(tables[name].dtype) for name, c in zip(self.blocks, totals, strict=True)}
-        return self._keep_nan(log_z.to(tables["root"].dtype), tables), counted
+    def _list(self, words: Tensor, lengths: Tensor) -> Iterator[Part]:
+        order = lengths.argsort(stable=True)
+        cells = (lengths[order] + 1).square() * self.attachments.num_valences
+        sizes = torch.arange(1, len(order) + 1, device=words.device)
+        sums, begin = self._sums(by_position=True), 0
+        while begin < len(order):
+            most = cells[begin:] * sizes[: len(order) - begin]  # sentences are padded to the longest of them
+            rows = order[begin : begin + max(1, int((most <= CELLS).sum()))]
+            width = int(lengths[rows[-1]])
+            numbers = self.arc_numbers(words[rows, :width])
+            logs = self._log_parts(numbers[..., 0] if self.valence_attach else numbers)
+            evidence = {} if logs is None else {"arc_scores": logs}
+            own = PositionSums(**vars(sums), width=width)
+            yield Part(rows, own, self._events_by_position(numbers), evidence, rows.shape)
+            begin += len(rows)
 
     def drawn(
         self, log_weights: Mapping[str, Tensor], words: Tensor, generator: torch.Generator | None = None
@@ -254,36 +240,14 @@ class SparseDMV(DMV):
         :param words: shape ``(N, n)``.
         :raises ValueError: if a sentence has no tree.
         """
-        flat, stop = self._doubles(log_weights)
-        heads = torch.full_like(words, -1)
-        for arcs in self._arcs.of(words):
-            inputs, N = self._given_arcs(flat, stop, arcs, None), arcs.words.shape[1] + 1
-            trace = arc_numbers(N, by_valence=inputs.weights["arc"].dim() > 3)
-            rows = self.program().draw(inputs, 1, trace, N - 1, generator)[0]
-            heads[arcs.sentences, : N - 1] = heads_of(rows, N)
+        heads, batch = torch.where(words >= 0, 0, -1), words.shape[:-1]
+        for part, inputs in self._given(self.expanded(log_weights, batch), words, batch, {}):
+            program, inputs = part.chosen(inputs)
+            N = part.events.located["attach"].shape[1]
+            trace = {"attach": (0, N, 1, 0) if self.valence_attach else (0, N, 1)}
+            found = heads_of(program.draw(inputs, 1, trace, N - 1, generator)[0], N)
+            heads[part.rows, : N - 1] = torch.where(found >= 0, found, heads[part.rows, : N - 1])
         return heads
-
-    def scores(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Tensor]:
-        tilted = self.biased(log_weights)
-        root, attach, stop = (tilted[name] for name in self.blocks)
-        V, S, n = self.num_tags, self.num_valences, words.shape[-1]
-        batch = broadcast_shapes(root.shape[:-1], attach.shape[:-1], stop.shape[:-4], words.shape[:-1])
-        nothing = root.new_zeros(1)
-        flat = torch.cat([t.expand(*batch_of(t, root, attach), -1) for t in (root, attach, nothing)], -1)
-        index, logs = self._arcs.table(words)
-        square = index.shape[words.dim() - 1 :]
-        arcs = chart._pick(flat[..., None], index.long().flatten(words.dim() - 1), batch)[..., 0].unflatten(-1, square)
-        if len(square) == 2:
-            arcs = arcs[..., None].expand(*arcs.shape, S)
-        if logs is not None:
-            arcs = arcs + logs.to(arcs)[..., None]
-        decisions = chart._pick(stop.reshape(*stop.shape[:-4], V, -1), words.clamp_min(0), batch)
-        decisions = decisions.unflatten(-1, (2, S, 2))
-        left, right = (decisions[..., :, None, d, :, 0] for d in range(2))
-        place = torch.arange(n, device=words.device)
-        goes_on = torch.where((place > place[:, None])[..., None], right, left)
-        arcs = arcs + torch.nn.functional.pad(goes_on, (0, 0, 1, 0, 1, 0))
-        return arcs, torch.nn.functional.pad(decisions[..., 1], (0, 0, 0, 0, 1, 0))
 
     # ------------------------------------------------------------------ the rest
 
@@ -293,27 +257,20 @@ class SparseDMV(DMV):
     def collapsed_updates(self, words: Tensor | Sentences) -> CollapsedUpdates:
         return sweeps(self, words, self._plan, SparseDMVUpdates)
 
-    def _plan(self, sentences: Sentences) -> Plan | None:
-        """That of the DMV, whose table of attachments has few elements that are events.
+    @property
+    def _events(self) -> EventMap:
+        """Of the table of all attachments, few of whose elements are events."""
+        shape = (self.num_tags, 2, *((self.num_valences,) if self.valence_attach else ()), self.num_tags)
+        return EventMap.of_blocks(self.blocks, {"attach": TableEvents(self.attachments.numbers, shape)})
 
-        None, if there are unseen pairs, which have factors besides their weights.
-        """
-        factors = numbers_of(sentences, lambda logs: {"arc": logs["arc_scores"]})
-        if factors is None or any(arcs.logs is not None for arcs in self._arcs.of(sentences.words)):
+    def _plan(self, sentences: Sentences) -> Plan | None:
+        """None also if there are unseen pairs, which have factors besides their weights."""
+        if any(part.evidence for part in self._known_parts(sentences.words)):
             return None
-        V, table = self.num_tags, self.attachments
-        program = chart.program(self.valence_attach, evidence=bool(factors), valences=self.num_valences).program
-        shape = (V, 2, *((self.num_valences,) if self.valence_attach else ()), V)
-        events = EventMap.of_blocks(self.blocks, {"attach": TableEvents(table.numbers, shape)})
-        return Plan(Heads(self), sentences, program, {"V": V}, events, given=factors)
+        return super()._plan(sentences)
 
     def _ancestral(self, tables: Sequence[Tensor], draws: Draws) -> tuple[Tensor, Tensor]:
         return expansions.dmv(tables, draws, attachments=self.attachments)
-
-
-def batch_of(table: Tensor, *others: Tensor) -> torch.Size:
-    """The batch that vectors have together."""
-    return broadcast_shapes(*(t.shape[:-1] for t in (table, *others)))
 
 
 class SparseDMVUpdates(RecursiveUpdates):
@@ -332,6 +289,11 @@ class SparseDMVUpdates(RecursiveUpdates):
             return torch.cat([grammar.derivation(None, x, log_weights=log_weights).sample() for x in chunks])
 
 
-def _of_each(evidence: Mapping[str, Tensor] | None) -> Tensor | None:
-    """Log factors of the arcs of each of N sentences, shape ``(N, n+1, n+1)``."""
-    return None if not evidence else evidence["arc_scores"].reshape(-1, *evidence["arc_scores"].shape[-2:])
+def _first_events(attachments: Attachments, pairs: Tensor) -> Tensor:
+    """See :meth:`.Attachments.first_events`."""
+    return torch.from_numpy(attachments.first_events(pairs.cpu().numpy())).to(pairs.device)
+
+
+def _operation(handle: int) -> Values:
+    """The same as an operation."""
+    return Values(lambda pairs: [_first_events(object_of(handle), pairs)], lambda pairs: [torch.empty_like(pairs)])

@@ -21,7 +21,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pyrogram.charts import dmv_trees
 from pyrogram.charts.leftmost_spans import has_spans
 from pyrogram.charts.trees import check_heads, is_tree, lengths_of
 from pyrogram.collapsed import check_trees, parts_of
@@ -194,10 +193,12 @@ class Heads(ChoiceStructure):
         return torch.from_numpy(self.grammar.rows_of(words.cpu().numpy(), heads)).to(words.device)
 
     def positions(self, n: int) -> dict[str, tuple[int, ...]]:
-        return dmv_trees.positions_of(n, self.grammar.valence_attach)
+        return {"root": (0, 1), "attach": (n, n, 0, 0, 1) if self.grammar.valence_attach else (n, n, 0, 1)}
 
     def replace(self, derivations: Tensor, events: Any, positions: Any, accepted: Any) -> None:
-        dmv_trees.move(derivations.numpy(), positions, accepted)
+        tree, place = ((positions >= 0) & accepted[:, None]).nonzero()
+        head, child = np.divmod(positions[tree, place], derivations.shape[1])
+        derivations.numpy()[tree, child] = head
 
 
 class StateStructure(ChoiceStructure):

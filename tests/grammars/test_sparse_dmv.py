@@ -20,7 +20,7 @@ from pyrogram.charts import attachments
 from pyrogram.charts.trees import projective_trees
 from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
 from pyrogram.distributions import Sentence
-from pyrogram.grammars import SparseDMV, sparse_dmv_arcs, weights_of_classes
+from pyrogram.grammars import SparseDMV, sparse_dmv, weights_of_classes
 from pyrogram.grammars.sparse_dmv import SparseDMVUpdates
 from pyrogram.infer import EM, CollapsedVB, TreeGibbs, TreeHastings, VariationalEM
 from pyrogram.models import maximum_likelihood
@@ -102,8 +102,8 @@ def test_sums_over_trees_are_those_of_the_dmv(options: dict[str, Any], words: Te
 def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     grammar, _, weights, _ = pair({})
     expected = grammar.expected_counts(logs(weights), WORDS)
-    monkeypatch.setattr(sparse_dmv_arcs, "CELLS", 40)
-    monkeypatch.setattr(sparse_dmv_arcs, "MOST_KEPT", 10)
+    monkeypatch.setattr(sparse_dmv, "CELLS", 40)
+    monkeypatch.setattr(sparse_dmv, "MOST_KEPT", 10)
     monkeypatch.setattr(attachments, "CELLS", 10)
     again = SparseDMV.of(WORDS, V)
     assert again.pairs.equal(grammar.pairs) and again.identity == grammar.identity
@@ -243,7 +243,7 @@ def test_compiled_sweeps_against_plain_ones(options: dict[str, Any]) -> None:
 )
 def test_trees_are_drawn_by_their_probabilities(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Sentences of unequal lengths, in two chunks, against all trees of each."""
-    monkeypatch.setattr(sparse_dmv_arcs, "CELLS", 80)
+    monkeypatch.setattr(sparse_dmv, "CELLS", 80)
     grammar, _, weights, dense = pair(options)
     repeated, drawn = WORDS.repeat(400, 1), Counter[tuple[int, ...]]()
     heads = grammar.collapsed_updates(repeated).draw(logs(weights), torch.Generator().manual_seed(0))

@@ -20,7 +20,7 @@ from torch.distributions import MultivariateNormal, Normal, constraints, kl_dive
 
 from pyrogram import CFG, DMV
 from pyrogram.distributions import Experts, Gaussian, Link, PartitionStructure, Sentence, logistic_normal
-from pyrogram.grammar import Block, PackedBlock
+from pyrogram.grammar import Block, Grammar, PackedBlock
 from pyrogram.guides import MeanFieldGaussian
 from pyrogram.infer import CollapsedVB, EStep, ModelError, TraceGrammar_ELBO, TreeHastings, VariationalEM
 from pyrogram.infer.logistic_normal.layout import parts_of
@@ -236,8 +236,8 @@ class FlatDMV(DMV):
         stop = log_weights["stop"].unflatten(-1, plain.blocks["stop"].shape)
         return plain.log_partition({**log_weights, "stop": stop}, words)
 
-    expected_counts = DMV.__mro__[1].expected_counts  # type: ignore[attr-defined]
-    sentence_multinomials = DMV.__mro__[1].sentence_multinomials  # type: ignore[attr-defined]
+    expected_counts = Grammar.expected_counts
+    sentence_multinomials = Grammar.sentence_multinomials
 
 
 @pytest.mark.parametrize("per_sentence", [True, False])

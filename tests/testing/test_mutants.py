@@ -14,7 +14,6 @@ from torch.distributions.kl import register_kl
 from torch.distributions.utils import lazy_property
 
 from pyrogram import DMV, Block
-from pyrogram.charts import dmv as chart
 from pyrogram.charts.trees import lengths_of, projective_trees
 from pyrogram.distributions import ProjectiveDependencyTree as Tree
 from pyrogram.distributions.charted import expected_score
@@ -394,7 +393,8 @@ def doubled_start(self, words, method="harmonic", **options):
 
 def guessed_valence(self, log_weights, words):
     """A fault that the check found in this package."""
-    return chart.scores(*log_weights.values(), words)
+    guessed = DMV(self.num_tags, valence_attach=log_weights["attach"].dim() - log_weights["root"].dim() == 3)
+    return Tree(*DMV.scores(guessed, log_weights, words), lengths_of(words), valence=True).log_partition
 
 
 GRAMMAR_MUTANTS = [
@@ -405,7 +405,7 @@ GRAMMAR_MUTANTS = [
     ("expected_counts", altered(expected_counts=mean_counts)),
     ("derivation", altered(derivation=backwards)),
     ("batched_weights", altered(log_partition=first_grammar_for_all)),
-    ("batched_weights", altered(valence_attach=True, scores=guessed_valence)),
+    ("batched_weights", altered(valence_attach=True, log_partition=guessed_valence)),
     ("rows", rows(lambda compute, w, s: compute(mapped(lambda t: t.mean(0).expand(t.shape).clone())(w), s))),
     ("rows", rows(lambda compute, w, sentences: compute(w))),
     ("zero_weights", log_z(same, mapped(lambda w: w.clamp_min(-20.0)))),
