@@ -50,6 +50,8 @@ class Part(NamedTuple):
 
     def summed(self, inputs: TensorInputs) -> tuple[TensorProgram, TensorInputs]:
         """The program for log Z and counts, and what it is run on."""
+        if not self.evidence:
+            return self.sums.summing(()), inputs
         return self.sums.evident(inputs, self.evidence, self.batch, sums_only=True)
 
     def chosen(self, inputs: TensorInputs) -> tuple[TensorProgram, TensorInputs]:
@@ -125,7 +127,8 @@ class PageGrammar(Grammar):
             )
         ranks = [(log_weights[name], len(block.shape)) for name, block in self.blocks.items()]
         batches = [w.shape[:-rank] for w, rank in ranks if w.dim() > rank]
-        batch, n = broadcast_shapes(words.shape[:-1], *batches) if batches else words.shape[:-1], words.shape[-1]
+        batch, n = torch.Size(words.shape[:-1]), words.shape[-1]
+        batch = broadcast_shapes(batch, *batches) if batches else batch
         rows = words if words.shape == (batch.numel(), n) else words.expand(*batch, n).reshape(batch.numel(), n)
         return self._given(self.expanded(log_weights, batch), rows, batch, evidence or {}, own=own), batch
 
@@ -173,7 +176,7 @@ class PageGrammar(Grammar):
         """
         words, log_zs, total, is_compiled = checked_inputs(self, log_weights, words, shared=True), [], Weights(), True
         shared = {name: w.detach() for name, w in self.expanded(log_weights, words.shape[:-1]).items()}
-        for part, inputs in self._given(shared, words, words.shape[:-1], evidence or {}):
+        for part, inputs in self._given(shared, words, torch.Size(words.shape[:-1]), evidence or {}):
             constants = self._constants(part, inputs) if words.is_cpu else None  # raised once for many calls
             if constants is None:
                 program, inputs = part.summed(inputs)

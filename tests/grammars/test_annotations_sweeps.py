@@ -10,7 +10,7 @@ from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
 from pyrogram.grammars.annotations import LatentAnnotations
 from pyrogram.grammars.cfg import CFG
 from pyrogram.grammars.recursive_collapsed import RecursiveUpdates
-from pyrogram.infer.model.mixture import MixtureGrammar
+from pyrogram.infer.model.composed import MixtureGrammar
 
 # A -> A B occurs twice in the first tree.
 TREES = [

@@ -8,6 +8,7 @@ import copy
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from .language import (
@@ -189,7 +190,7 @@ class Recursion:
         tables = (f"{t.name}{t.sizes}{'item' if t.is_item else 'weight'}" for t in self.tables.values())
         return "\n".join([f"from {self.first}", *tables, *map(str, self.rules)])
 
-    @property
+    @cached_property
     def linked(self) -> set[str]:
         """The names of all links."""
         return {x.links for rule in self.rules for x in rule.links.values()}
