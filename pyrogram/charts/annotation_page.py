@@ -100,6 +100,11 @@ class Annotations:
         return {"K": self.rules.width, **rows}
 
     @cached_property
+    def blocks(self) -> dict[str, PackedBlock]:
+        """The only block."""
+        return {BLOCK: PackedBlock(torch.Size([self.rules.num_events]), tuple(self.rules.sizes.tolist()))}
+
+    @cached_property
     def events(self) -> EventMap:
         """Which events the elements of tables are."""
         rules, K = self.rules, self.rules.width
@@ -120,8 +125,7 @@ class Annotations:
             events = np.where((a < KA) & (b < KB) & (c < KC), offset + a * step + b * KC + c, NEVER)
             shape = [K] * (3 - kind)
             tables[name] = np.concatenate([np.full((1, *shape), NEVER), events.reshape(-1, *shape)])
-        block = PackedBlock(torch.Size([rules.num_events]), tuple(rules.sizes.tolist()))
-        return EventMap({BLOCK: block}, tables)
+        return EventMap(self.blocks, tables)
 
     def nodes(self, trees: Forest) -> tuple[Any, dict[str, Any]]:
         """The branches of the nodes of B trees as sentences: their numbers, ``(B,)``, and words and links ``(B, n)``.

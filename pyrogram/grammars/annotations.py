@@ -20,7 +20,7 @@ from pyrogram.charts.checks import checked_words
 from pyrogram.charts.leftmost import Draws
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.grammar import (
-    Block,
+    PackedBlock,
     TooLong,
     Weights,
 )
@@ -141,8 +141,8 @@ class LatentAnnotations(PageGrammar):
         return {**super().__getstate__(), "_linked": {}, "_tables": None}
 
     @property
-    def blocks(self) -> Mapping[str, Block]:
-        return self.annotations.events.blocks
+    def blocks(self) -> Mapping[str, PackedBlock]:
+        return self.annotations.blocks
 
     @property
     def num_words(self) -> int:

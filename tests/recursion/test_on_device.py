@@ -12,6 +12,7 @@ import pytest
 import torch
 from fake_device import kernels_on, launched
 
+from pyrogram import DMV
 from pyrogram.charts import dmv
 from pyrogram.distributions import ProjectiveDependencyTree, StateSequence
 from pyrogram.recursion.run import on_tensors
@@ -127,7 +128,7 @@ def test_tables_that_sentences_share_have_summed_counts(device: Launcher) -> Non
     tables = {"root": root[None], "attach": attach[None], "stop": stop[None]}
     given = on_tensors.TensorInputs(tables, lengths, {"w": words}, {"V": V}, {})
     log_z, counts = dmv.program(valence_attach=False).marginals(given)
-    arcs, stops = dmv.scores(root, attach, stop, words)
+    arcs, stops = DMV(V).scores({"root": root, "attach": attach, "stop": stop}, words)
     truth = enumerated(arcs, stops, lengths)
     np.testing.assert_allclose(log_z, [one.log_z for one in truth], rtol=1e-12)
     expected = torch.zeros(V)
