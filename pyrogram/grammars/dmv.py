@@ -21,7 +21,7 @@ from pyrogram.charts.trees import arc_valences, check_heads, lengths_of, over_va
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.dependency_tree import of_heads
 from pyrogram.distributions.projective_tree import ProjectiveDependencyTree
-from pyrogram.event_map import EventMap, by_block, joined, num_events
+from pyrogram.event_map import EventMap, by_block, num_events
 from pyrogram.grammar import Block, Grammar, SentenceMultinomials, Weights, checked_inputs, logarithms
 from pyrogram.recursion.run.on_tensors import TensorProgram
 from pyrogram.sentences import Sentences, words_of
@@ -268,27 +268,28 @@ class DMV(PageGrammar):
         """Logs of factors of arcs that are no weights, ``(*batch, n+1, n+1)``; None: there are none."""
         return None
 
-    def _log_parts(self, numbers: Tensor) -> Tensor | None:
-        """The same, by the events of arcs."""
-        return None
-
     def scores(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Tensor]:
         """Scores of arcs ``(*batch, n+1, n+1, S)`` and stops ``(*batch, n+1, 2, S)``; see :mod:`pyrogram.charts`."""
-        flat = joined(self.biased(log_weights), self.blocks)
-        flat = torch.cat([flat, flat.new_zeros(*flat.shape[:-1], 1)], -1)
-        batch = broadcast_shapes(flat.shape[:-1], words.shape[:-1])
+        tilted, V, S = self.biased(log_weights), self.num_tags, self.num_valences
+        root, attach, stop = (tilted[name] for name in self.blocks)
+        attach = attach if self.valence_attach else attach[..., None, :]
+        arc_table = (stop[..., 0, None] + attach).mT.flatten(-4, -2)  # [head and direction and child, valence]
+        batch = broadcast_shapes(root.shape[:-1], words.shape[:-1], arc_table.shape[:-2])
+        w, place = words.clamp_min(0), torch.arange(words.shape[-1], device=words.device)
 
-        def picked(numbers: Tensor) -> Tensor:
-            """Values of events by their numbers; one row of values serves all sentences."""
-            if flat.dim() == 1:
-                return flat.index_select(0, numbers.flatten()).reshape(numbers.shape)
-            index = numbers.flatten(words.dim() - 1).expand(*batch, -1)
-            values: Tensor = flat.expand(*batch, -1).gather(-1, index)
-            return values.reshape(*batch, *numbers.shape[words.dim() - 1 :])
+        def picked(table: Tensor, rows: Tensor) -> Tensor:
+            """Rows of a table ``(*batch, rows, S)``; one table serves all sentences."""
+            if table.dim() == 2:
+                return table[rows.expand(*batch, -1)]
+            index = rows.expand(*batch, -1)[..., None].expand(*batch, rows.shape[-1], table.shape[-1])
+            return table.expand(*batch, *table.shape[-2:]).gather(-2, index)
 
-        chosen, goes_on, stops = self._numbers(words)
-        arcs, parts = picked(chosen) + picked(goes_on), self._log_parts(chosen[..., 0])
-        return arcs if parts is None else arcs + parts.to(arcs)[..., None], picked(stops)
+        pairs = (w[..., :, None] * 2 + (place > place[:, None])) * V + w[..., None, :]
+        arcs = picked(arc_table, pairs.flatten(-2)).unflatten(-2, (len(place),) * 2)
+        roots = picked(root[..., None], w).expand(*batch, len(place), S)
+        arcs = torch.nn.functional.pad(torch.cat([roots.unsqueeze(-3), arcs], -3), (0, 0, 1, 0))
+        stops = picked(stop[..., 1].flatten(-2), w).unflatten(-1, (2, S))
+        return arcs, torch.nn.functional.pad(stops, (0, 0, 0, 0, 1, 0))
 
     def sentence_multinomials(self, words: Tensor | Sentences) -> SentenceMultinomials:
         rows, sentences = DMVSentenceMultinomials(self, words), self.sentences(words)

@@ -14,12 +14,12 @@ from torch import Tensor
 
 from pyrogram.charts import expansions
 from pyrogram.charts.attachments import Attachments, seen_pairs
-from pyrogram.charts.checks import check_size, checked_words
+from pyrogram.charts.checks import broadcast_shapes, check_size, checked_words
 from pyrogram.charts.leftmost import Draws
 from pyrogram.charts.trees import lengths_of
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.dependency_tree import heads_of
-from pyrogram.event_map import EventMap, num_events
+from pyrogram.event_map import EventMap, joined, num_events
 from pyrogram.grammar import PackedBlock, SentenceMultinomials, Weights
 from pyrogram.operators import Values, captured, handle_of, number_of, object_of, operate
 from pyrogram.printable import plural
@@ -175,6 +175,24 @@ class SparseDMV(DMV):
         logs = torch.zeros(num_events(self.blocks) + 1, dtype=torch.float64)
         logs[self.num_tags :][: self.blocks["attach"].shape[0]] = -self.blocks["attach"].outcomes.log()
         return logs
+
+    def scores(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Tensor]:
+        """Scores of arcs ``(*batch, n+1, n+1, S)`` and stops ``(*batch, n+1, 2, S)``; see :mod:`pyrogram.charts`."""
+        flat = joined(self.biased(log_weights), self.blocks)
+        flat = torch.cat([flat, flat.new_zeros(*flat.shape[:-1], 1)], -1)
+        batch = broadcast_shapes(flat.shape[:-1], words.shape[:-1])
+
+        def picked(numbers: Tensor) -> Tensor:
+            """Values of events by their numbers; one row of values serves all sentences."""
+            if flat.dim() == 1:
+                return flat.index_select(0, numbers.flatten()).reshape(numbers.shape)
+            index = numbers.flatten(words.dim() - 1).expand(*batch, -1)
+            values: Tensor = flat.expand(*batch, -1).gather(-1, index)
+            return values.reshape(*batch, *numbers.shape[words.dim() - 1 :])
+
+        chosen, goes_on, stops = self._numbers(words)
+        arcs, parts = picked(chosen) + picked(goes_on), self._log_parts(chosen[..., 0])
+        return arcs if parts is None else arcs + parts.to(arcs)[..., None], picked(stops)
 
     def log_parts(self, words: Tensor) -> Tensor | None:
         """The logarithms of the parts that unseen pairs have of their events, else 0, ``(*batch, n+1, n+1)``.
