@@ -88,13 +88,17 @@ class _Weighted:
         tables = {**self._tables, "branch": scores}
         return TensorInputs(tables, torch.from_numpy(n), rows, self.annotations.sizes, {}, checked=True)
 
-    def parses(self, forest: Forest, decoder: Decoder, seed: int) -> tuple[Any, list[Any]]:
-        """log Z of each sentence, -inf without a parse, and the base rules of a parse in leftmost order."""
+    def parses(self, forest: Forest, decoder: Decoder) -> tuple[Any, list[Any]]:
+        """log Z of each sentence, -inf without a parse, and the base rules of a parse in leftmost order.
+
+        Draws are by torch's random numbers.
+        """
         nodes = self.annotations.nodes(forest)
         inputs, trace = self._inputs(nodes), {"branch": (0, 1)}
         log_z, counts = program(forest=True).log_counts(inputs)
         posterior, width = counts["branch"], counts["branch"].shape[1]
         if decoder == "sample":
+            seed = int(torch.randint(2**62, ()))
             rows = program(forest=True).drawn(inputs, 1, seed, trace, width)[1][0]
         else:
             if decoder != "viterbi":  # one subtype, and each branch has a weight of its own
@@ -117,7 +121,6 @@ def parse(
     *,
     decoder: Decoder = "max-rule",
     threshold: float = 1e-5,
-    seed: int = 0,
 ) -> tuple[Any, Any, Any]:
     """Parses of sentences.
 
@@ -168,7 +171,7 @@ def parse(
         levels = np.log2([1 + len(forest.rule) for forest in every]).astype(int)
         for level in np.unique(levels):  # of about the same size, for they lie in one table
             group = np.flatnonzero(levels == level)
-            z, found = grammar.parses(Forest.joined([every[i] for i in group]), decoder, seed)
+            z, found = grammar.parses(Forest.joined([every[i] for i in group]), decoder)
             done[group] = z > -np.inf
             for i, log_p, rules_of_parse in zip(group, z, found, strict=True):
                 parses[chunk[i]] = rules_of_parse

@@ -19,11 +19,7 @@ from pyrogram.charts.annotation_rules import AnnotationRules, Forest, link
 from pyrogram.charts.checks import checked_words
 from pyrogram.charts.leftmost import Draws
 from pyrogram.collapsed import CollapsedUpdates
-from pyrogram.grammar import (
-    PackedBlock,
-    TooLong,
-    Weights,
-)
+from pyrogram.grammar import PackedBlock, TooLong, Weights
 from pyrogram.operators import captured
 from pyrogram.printable import plural
 from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram
@@ -297,7 +293,6 @@ class LatentAnnotations(PageGrammar):
         coarse = self._means(fine) if base is None else base[BLOCK].detach().cpu().double().numpy()
         if not (coarse > 0).all():
             raise ValueError("base_weights must be positive, for what they forbid is pruned; smooth them")
-        seed = int(torch.randint(2**63 - 1, ())) if decoder == "sample" else 0
         if self._tables is None:
             self._tables = parse_tables(self.rules, self.cfg.num_words)
 
@@ -306,7 +301,7 @@ class LatentAnnotations(PageGrammar):
 
         array = sentences.detach().cpu().long().numpy()
         weighted = self._tables, self.rules, fine, coarse, spans
-        arrays = parse(array, *weighted, decoder=decoder, threshold=threshold, seed=seed)
+        arrays = parse(array, *weighted, decoder=decoder, threshold=threshold)
         rules, log_prob, anchored = (torch.from_numpy(x).to(sentences.device) for x in arrays)
         return Parses(rules, log_prob, anchored)
 

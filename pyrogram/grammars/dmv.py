@@ -48,7 +48,7 @@ class TreeSums(Sums):
     def with_factors(self, names: Sequence[str]) -> TensorProgram:
         return chart.program(**self.options, evidence=bool(names))
 
-    def factors(self, name: str) -> str:
+    def factor_table(self, name: str) -> str:
         return name
 
 
@@ -213,14 +213,6 @@ class DMV(PageGrammar):
             total = total.scatter_add(1, numbers, values)
         return by_block(total.reshape(*batch, -1), self.blocks)
 
-    def indicators(self, heads: Tensor) -> tuple[Tensor, Tensor]:
-        """Arcs ``(*batch, n+1, n+1, S)`` and stops ``(*batch, n+1, 2, S)`` of trees as zeros and ones."""
-        n, S = heads.shape[-1], self.num_valences
-        zeros = torch.zeros(n + 1, n + 1, S, dtype=torch.get_default_dtype(), device=heads.device)
-        tree = ProjectiveDependencyTree(zeros, zeros[:, :1].expand(n + 1, 2, S), valence=True, validate_args=False)
-        arcs, stops = tree._indicators(heads).values()
-        return arcs, stops
-
     # ------------------------------------------------------------------ log Z
 
     def program(self, *, by_sentence: bool = False, evidence: bool = False) -> TensorProgram:
@@ -229,7 +221,8 @@ class DMV(PageGrammar):
         return chart.program(self.valence_attach, valences=self.num_valences, **options)
 
     def _sums(self, **options: Any) -> TreeSums:
-        """
+        """What sums over trees.
+
         :param options: of the page, besides those of the grammar.
         """
         options |= {"valence_attach": self.valence_attach, "valences": self.num_valences}
@@ -269,7 +262,14 @@ class DMV(PageGrammar):
         return None
 
     def scores(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Tensor]:
-        """Scores of arcs ``(*batch, n+1, n+1, S)`` and stops ``(*batch, n+1, 2, S)``; see :mod:`pyrogram.charts`."""
+        """Scores in nats, whose sum over a tree is its log weight: of arcs, and of decisions to stop.
+
+        Shapes ``(*batch, n+1, n+1, S)`` [head, dependent, valence], with the decisions to go on, and
+        ``(*batch, n+1, 2, S)`` [head, direction, valence]; head 0 is ROOT.
+
+        :param log_weights: by block, shape ``(*batch, *block.shape)``.
+        :param words: shape ``(*batch, n)``.
+        """
         tilted, V, S = self.biased(log_weights), self.num_tags, self.num_valences
         root, attach, stop = (tilted[name] for name in self.blocks)
         attach = attach if self.valence_attach else attach[..., None, :]

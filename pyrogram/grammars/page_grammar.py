@@ -19,8 +19,7 @@ from pyrogram.recursion.rules.recursions import Recursion
 from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram, check_possible, fits_compiled
 from pyrogram.sentences import Sentences
 
-from .recursive_collapsed import kept_numbers
-from .recursive_sums import Sums
+from .recursive_sums import Sums, kept_numbers
 
 
 class Part(NamedTuple):
@@ -194,7 +193,7 @@ class PageGrammar(Grammar):
     def _constants(self, part: Part, inputs: TensorInputs) -> dict[str, Any] | None:
         """Factors as numbers that are not counted; None, if there are none, or some are no numbers."""
         dtype = torch.float32 if inputs.precision == torch.float32 else torch.float64
-        numbers = {part.sums.factors(name): kept_numbers(part.evidence, name, dtype) for name in part.evidence}
+        numbers = {part.sums.factor_table(name): kept_numbers(part.evidence, name, dtype) for name in part.evidence}
         return numbers if numbers and all(x is not None for x in numbers.values()) else None
 
     def sentence_counts(

@@ -28,9 +28,11 @@ from pyrogram.event_map import EventMap, first_events, multinomials_of, num_even
 from pyrogram.grammar import Grammar
 from pyrogram.recursion.emit.inputs import Numbers, whole_vectors
 from pyrogram.recursion.run.program import Program, longest_first
-from pyrogram.sentences import Factors, Sentences, Structure
+from pyrogram.sentences import Sentences, Structure
 from pyrogram.sweeps.engine import UNCOUNTED, SweepEngine
 from pyrogram.sweeps.events import CELL, NEVER, Corpus, SentenceTable
+
+from .recursive_sums import factors_of
 
 _AT_ONCE = 2**10  # sentences whose factors are made at a time
 
@@ -89,30 +91,6 @@ def sweeps(
         return CollapsedUpdates(grammar, sentences)
     compiled = replace(compiled, nats=nats)
     return (RecursiveUpdates if kind is None else kind)(grammar, compiled)
-
-
-def kept_numbers(factors: Mapping[str, Tensor], name: str, dtype: torch.dtype) -> Numbers | None:
-    """Factors as compiled code takes them, made once for many calls; None, if they are not in the range of numbers."""
-
-    def compute() -> Numbers | None:
-        return factors_of(factors[name], dtype)
-
-    return factors.kept((name, dtype), compute) if isinstance(factors, Factors) else compute()
-
-
-def factors_of(scores: Tensor, dtype: torch.dtype = torch.float64) -> Numbers | None:
-    """The factors that scores are the logarithms of; None if some are too great or too small for a number.
-
-    None also on another device: kernels take logarithms.
-
-    :param scores: shape ``(B, *axes)``; those of -inf are 0.
-    """
-    if scores.device.type != "cpu":
-        return None
-    scores = scores.detach().to(dtype)
-    factors, limits = scores.exp(), torch.finfo(dtype)
-    fits = (factors >= limits.tiny) & (factors <= limits.max) | (scores == -torch.inf)
-    return factors.numpy() if bool(fits.all()) else None
 
 
 def numbers_of(

@@ -12,11 +12,13 @@ import torch
 from torch import Tensor
 
 from pyrogram.charts.checks import lengths_of_checked
+from pyrogram.recursion.emit.inputs import Numbers
 from pyrogram.recursion.emit.layout import WeightTable
 from pyrogram.recursion.rules.language import Size
 from pyrogram.recursion.rules.recursions import Recursion
 from pyrogram.recursion.rules.rewrites import bonus_name, with_bonus
 from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram, tensor_program
+from pyrogram.sentences import Factors
 
 from .recursive_sizes import Fitted
 
@@ -58,8 +60,8 @@ class Sums:
         """By the names of factors: a recursion takes long to be told from others."""
         return {}
 
-    def factors(self, name: str) -> str:
-        """The table of factors of an item or a weight."""
+    def factor_table(self, name: str) -> str:
+        """The name of the table of factors of an item or a weight."""
         return bonus_name(name)
 
     def given(self, log_weights: Mapping[str, Tensor], words: Tensor) -> TensorInputs:
@@ -88,7 +90,7 @@ class Sums:
         for name, bonus in evidence.items():
             positions, sizes = self.axes(name)
             shape = bonus.shape[bonus.dim() - positions - len(sizes) :]
-            weights[self.factors(name)] = bonus.to(inputs.dtype).expand(*batch, *shape).reshape(B, *shape)
+            weights[self.factor_table(name)] = bonus.to(inputs.dtype).expand(*batch, *shape).reshape(B, *shape)
         return program, replace(inputs, weights=weights) if evidence else inputs
 
     def checked(
@@ -102,7 +104,7 @@ class Sums:
         program = self.summing([*evidence]) if sums_only else self.with_factors([*evidence])
         shapes = self._shapes(program, inputs) if evidence else {}
         for name, bonus in evidence.items():
-            shape = shapes[self.factors(name)]
+            shape = shapes[self.factor_table(name)]
             if bonus.dim() < len(shape) or bonus.shape[bonus.dim() - len(shape) :] != shape:
                 wanted = ", ".join(map(str, shape))
                 raise ValueError(f"evidence on {name} must have shape (*batch, {wanted}), not {tuple(bonus.shape)}")
@@ -117,17 +119,17 @@ class Sums:
         """
         shapes = self._shapes(self.summing([*{*names, *evidence}]), inputs)
         zero = torch.zeros((), dtype=inputs.dtype, device=inputs.lengths.device)
-        none = {name: zero.expand(shapes[self.factors(name)]) for name in names}
+        none = {name: zero.expand(shapes[self.factor_table(name)]) for name in names}
         program, wide = self.evident(inputs, {**none, **evidence}, batch, sums_only=True)
         log_z, counts = program.marginals(wide)
-        return log_z, {n: counts[self.factors(n)].reshape(*batch, *shapes[self.factors(n)]) for n in names}
+        return log_z, {n: counts[self.factor_table(n)].reshape(*batch, *shapes[self.factor_table(n)]) for n in names}
 
     def axes(self, name: str) -> tuple[int, tuple[int, ...]]:
         """How many positions the evidence on an item or a weight has in one sentence, and the sizes of its symbols.
 
         :raises ValueError: if there is no such item or weight.
         """
-        (table,) = (w for w in self.with_factors([name]).program.tables if w.name == self.factors(name))
+        (table,) = (w for w in self.with_factors([name]).program.tables if w.name == self.factor_table(name))
         return table.num_positions, self._sizes(table)
 
     def _shapes(self, program: TensorProgram, inputs: TensorInputs) -> dict[str, torch.Size]:
@@ -144,3 +146,27 @@ class Sums:
 
     def _size(self, size: Size) -> int:
         return size if isinstance(size, int) else self.fitted.sizes[size]
+
+
+def kept_numbers(factors: Mapping[str, Tensor], name: str, dtype: torch.dtype) -> Numbers | None:
+    """Factors as compiled code takes them, made once for many calls; None, if they are not in the range of numbers."""
+
+    def compute() -> Numbers | None:
+        return factors_of(factors[name], dtype)
+
+    return factors.kept((name, dtype), compute) if isinstance(factors, Factors) else compute()
+
+
+def factors_of(scores: Tensor, dtype: torch.dtype = torch.float64) -> Numbers | None:
+    """The factors that scores are the logarithms of; None if some are too great or too small for a number.
+
+    None also on another device: kernels take logarithms.
+
+    :param scores: shape ``(B, *axes)``; those of -inf are 0.
+    """
+    if scores.device.type != "cpu":
+        return None
+    scores = scores.detach().to(dtype)
+    factors, limits = scores.exp(), torch.finfo(dtype)
+    fits = (factors >= limits.tiny) & (factors <= limits.max) | (scores == -torch.inf)
+    return factors.numpy() if bool(fits.all()) else None

@@ -177,7 +177,7 @@ class SparseDMV(DMV):
         return logs
 
     def scores(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Tensor]:
-        """Scores of arcs ``(*batch, n+1, n+1, S)`` and stops ``(*batch, n+1, 2, S)``; see :mod:`pyrogram.charts`."""
+        """See :meth:`.DMV.scores`; an unseen pair has its part of their event."""
         flat = joined(self.biased(log_weights), self.blocks)
         flat = torch.cat([flat, flat.new_zeros(*flat.shape[:-1], 1)], -1)
         batch = broadcast_shapes(flat.shape[:-1], words.shape[:-1])

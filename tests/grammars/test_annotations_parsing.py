@@ -154,6 +154,23 @@ def test_sample(grammar) -> None:
     assert chi_square(observed, log_probs.softmax(0)) > 1e-5
 
 
+@pytest.mark.parametrize("most", [2**23, 2**10])
+def test_samples_of_sentences_are_independent(grammar, most, monkeypatch) -> None:
+    """Of sentences of different lengths, and of those that are parsed one after the other."""
+    monkeypatch.setattr(annotation_parse, "_MOST", most)
+    words, weights = grammar.cfg.encode(["x x x", "x x x x"]), some_weights(grammar)
+    torch.manual_seed(0)
+    draws = grammar.parse(weights, words.repeat(2000, 1), threshold=0.0, decoder="sample").rules
+    supports, log_probs = zip(*(all_parses(grammar, weights, x[x >= 0]) for x in words), strict=True)
+    width = max(draws.shape[1], *(support.shape[1] for support in supports))
+    draws, short, long = (torch.nn.functional.pad(x, (0, width - x.shape[1]), value=-1) for x in (draws, *supports))
+    pairs = torch.cat([short.repeat_interleave(len(long), 0), long.repeat(len(short), 1)], 1)
+    observed, strange = frequencies(draws.reshape(2000, 2 * width), pairs)
+    assert strange == 0
+    expected = log_probs[0].softmax(0)[:, None] * log_probs[1].softmax(0)
+    assert chi_square(observed, expected.flatten()) > 1e-5
+
+
 def test_pruning(grammar) -> None:
     """What is below the threshold under the base grammar is not annotated; nothing else changes."""
     words, weights = grammar.cfg.encode(["x x x x", "x y z"]), some_weights(grammar)

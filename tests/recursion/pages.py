@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from pyrogram.distributions.grandparent_tree import third_order
 from pyrogram.recursion import Recursion, recursion
 
 
@@ -186,23 +187,6 @@ def pcfg_rules(p: Any) -> None:
     Z[()] += root[a] * X[0, p.n, a]
 
 
-@recursion
-def grandparents(p: Any) -> None:
-    """Trees whose arcs see the head of the head: positions are symbols."""
-    i, j, k, r = p.positions("i j k r")
-    g = p.symbols("g", "G")
-    RC, LC, IR, IL = p.items("RC LC IR IL", "G")
-    Z = p.items("Z")
-    root, arc = p.weights("root"), p.weights("arc", "G")
-    RC[i, i, g] += 1
-    LC[i, i, g] += 1
-    IR[i, j, g] += arc[i, j, g] * RC[i, k, g] * LC[k + 1, j, i]
-    IL[i, j, g] += arc[j, i, g] * RC[i, k, j] * LC[k + 1, j, g]
-    RC[i, j, g] += IR[i, k, g] * RC[k, j, i]
-    LC[i, j, g] += LC[i, k, j] * IL[k, j, g]
-    Z[()] += root[r] * LC[1, r, 0] * RC[r, p.n, 0]
-
-
 @dataclass(frozen=True)
 class Page:
     """A recursion, and what stands in the place of the names of its sizes and lists; of ``G``, positions at least."""
@@ -231,5 +215,5 @@ PAGES = [
     Page("semi_markov", semi_markov, dict(K=2)),
     Page("pcfg", pcfg, dict(S=2, W=3)),
     Page("pcfg_rules", pcfg_rules, dict(S=3, R=3, Q=3, U=3, W=3), RULES),
-    Page("grandparents", grandparents, dict(G=6)),
+    Page("grandparents", third_order, dict(G=6)),
 ]

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -54,6 +55,19 @@ class ComposedGrammar(Grammar):
     def rows_of_base(self, derivations: Tensor) -> Tensor:
         """Derivations as the base grammar has them."""
         return derivations
+
+    def derivation(
+        self,
+        weights: Mapping[str, Tensor] | None,
+        words: Tensor | Sentences,
+        *,
+        log_weights: Mapping[str, Tensor] | None = None,
+    ) -> Any:
+        return self._law(logarithms(weights, log_weights), words)
+
+    @abstractmethod
+    def _law(self, log_weights: Mapping[str, Tensor], words: Tensor | Sentences) -> Any:
+        """p(y | x, w), from log weights by block."""
 
     def evidence(self, known: Known | None) -> Evidence | None:
         return self.base.evidence(known)
@@ -144,16 +158,9 @@ class TiedGrammar(ComposedGrammar):
         log_z, counts = self.base.expected_counts(self.by_event(log_weights), words)
         return log_z, self.by_entry(counts)
 
-    def derivation(
-        self,
-        weights: Mapping[str, Tensor] | None,
-        words: Tensor | Sentences,
-        *,
-        log_weights: Mapping[str, Tensor] | None = None,
-    ) -> Any:
+    def _law(self, log_weights: Mapping[str, Tensor], words: Tensor | Sentences) -> Any:
         """The derivations of the base grammar; their counts are those of the sources' entries."""
-        up, logs = (None if w is None else self.by_event(w) for w in (weights, log_weights))
-        return _TiedDerivation(self, self.base.derivation(up, words, log_weights=logs))
+        return _TiedDerivation(self, self.base.derivation(None, words, log_weights=self.by_event(log_weights)))
 
     def collapsed_updates(self, words: Tensor | Sentences) -> CollapsedUpdates:
         base = self.base.collapsed_updates(words)
@@ -220,14 +227,8 @@ class MixtureGrammar(ComposedGrammar):
         terms = [self.base.log_partition(logs, words) + share for logs, share in self._components(log_weights)]
         return _log_sum(torch.stack(terms))
 
-    def derivation(
-        self,
-        weights: Mapping[str, Tensor] | None,
-        words: Tensor | Sentences,
-        *,
-        log_weights: Mapping[str, Tensor] | None = None,
-    ) -> Any:
-        return _MixtureDerivation(self, logarithms(weights, log_weights), words)
+    def _law(self, log_weights: Mapping[str, Tensor], words: Tensor | Sentences) -> Any:
+        return _MixtureDerivation(self, log_weights, words)
 
     def collapsed_updates(self, words: Tensor | Sentences) -> CollapsedUpdates:
         base = self.base.collapsed_updates(words)
