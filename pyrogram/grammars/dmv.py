@@ -114,12 +114,11 @@ class DMV(PageGrammar):
         row = (head * 2 + right) * (self.num_valences if self.valence_attach else 1) + valence
         return torch.where(head < 0, num_events(self.blocks), self.num_tags + row * self.num_tags + child)
 
-    def _decisions(self, heads: Tensor) -> Tensor:
-        """The events of the decisions of heads, shape ``(..., 2, S, 2)``; those of -1 are nothing."""
+    def _decisions(self, head: Tensor, direction: Tensor, valence: Tensor, decision: int) -> Tensor:
+        """The events of decisions, numbered through all blocks; those of the head -1 are nothing."""
         S, nothing = self.num_valences, num_events(self.blocks)
-        of_head = torch.arange(4 * S, device=heads.device).reshape(2, S, 2)
-        numbers = nothing - self.num_tags * 4 * S + heads[..., None, None, None] * 4 * S + of_head
-        return numbers.masked_fill(heads[..., None, None, None] < 0, nothing)
+        first = nothing - self.num_tags * 4 * S
+        return torch.where(head < 0, nothing, first + decision + 2 * ((head * 2 + direction) * S + valence))
 
     def arc_numbers(self, words: Tensor) -> Tensor:
         """The event of each arc, numbered through all blocks; what is no arc has the number of all events.
@@ -153,15 +152,14 @@ class DMV(PageGrammar):
     def _tree_events(self, words: Tensor, heads: Tensor) -> Tensor:
         """The events of trees ``(*batch, n)``, shape ``(*batch, 4 n)``; nothing has the number of all events."""
         S, real = self.num_valences, heads >= 0
-        words, ends = torch.where(real, words, -1), stop_valences(heads, S)[..., 1:, :]
+        words, sides = torch.where(real, words, -1), torch.arange(2, device=heads.device)
         head_words = of_heads(torch.nn.functional.pad(words, (1, 0), value=-1), heads).masked_fill(~real, -1)
         right = (torch.arange(1, heads.shape[-1] + 1, device=heads.device) > heads).long()
-        valence, decisions, last = arc_valences(heads, S), self._decisions(head_words), self._decisions(words)
+        valence = arc_valences(heads, S)
         at = valence if self.valence_attach else torch.zeros_like(valence)
-        taken = self._attachments(head_words, right, at, words)
-        taken = torch.where(heads == 0, words, taken)
-        goes_on = decisions[..., 0].flatten(-2).gather(-1, (right * S + valence)[..., None])[..., 0]
-        stops = last[..., 1].gather(-1, ends[..., None])[..., 0]
+        taken = torch.where(heads == 0, words, self._attachments(head_words, right, at, words))
+        goes_on = self._decisions(head_words, right, valence, 0)
+        stops = self._decisions(words[..., None], sides, stop_valences(heads, S)[..., 1:, :], 1)
         return torch.cat([taken, goes_on, stops.flatten(-2)], -1)
 
     def counts(self, words: Tensor, heads: Tensor) -> Weights:
@@ -184,14 +182,14 @@ class DMV(PageGrammar):
         :returns: shapes ``(*batch, n+1, n+1, S or 1)``, ``(*batch, n+1, n+1, S)`` [head, child, valence] and
             ``(*batch, n+1, 2, S)``.
         """
-        place = torch.arange(words.shape[-1] + 1, device=words.device)
-        decisions = self._decisions(torch.nn.functional.pad(words, (1, 0), value=-1))
-        left, right = decisions[..., None, :, :, 0].unbind(-2)
-        goes_on = torch.where((place > place[:, None])[..., None], right, left)
+        place, sides = (torch.arange(size, device=words.device) for size in (words.shape[-1] + 1, 2))
+        valences = torch.arange(self.num_valences, device=words.device)
+        heads, right = torch.nn.functional.pad(words, (1, 0), value=-1), (place > place[:, None]).long()
+        goes_on = self._decisions(heads[..., None, None], right[..., None], valences, 0)
         arcs = self.arc_numbers(words)
         arcs = arcs if self.valence_attach else arcs[..., None]
-        nothing = num_events(self.blocks)
-        return arcs, goes_on.masked_fill(arcs[..., :1] == nothing, nothing), decisions[..., 1]
+        goes_on = goes_on.masked_fill(arcs[..., :1] == num_events(self.blocks), num_events(self.blocks))
+        return arcs, goes_on, self._decisions(heads[..., None, None], sides[:, None], valences, 1)
 
     def _expected(self, arcs: Tensor, stops: Tensor, words: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         """Numbers of the events of sentences, and how often each occurs, both ``(B, E)``: choices, decisions, stops.
@@ -273,23 +271,25 @@ class DMV(PageGrammar):
         tilted, V, S = self.biased(log_weights), self.num_tags, self.num_valences
         root, attach, stop = (tilted[name] for name in self.blocks)
         attach = attach if self.valence_attach else attach[..., None, :]
-        arc_table = (stop[..., 0, None] + attach).mT.flatten(-4, -2)  # [head and direction and child, valence]
-        batch = broadcast_shapes(root.shape[:-1], words.shape[:-1], arc_table.shape[:-2])
-        w, place = words.clamp_min(0), torch.arange(words.shape[-1], device=words.device)
+        arcs = (stop[..., 0, None] + attach).mT.flatten(-4, -2)  # [head and direction and child, valence]
+        tables = [root.new_zeros(1, S), root[..., None].expand(*root.shape, S), arcs]
+        shared = broadcast_shapes(root.shape[:-1], arcs.shape[:-2])
+        table = torch.cat([x.expand(*shared, *x.shape[-2:]) for x in tables], -2)
+        batch = broadcast_shapes(shared, words.shape[:-1])
+        w, place = words.clamp_min(0).int(), torch.arange(words.shape[-1], device=words.device)
+        pairs = (w[..., :, None] * 2 + (place > place[:, None])) * V + w[..., None, :]
+        of_arcs = torch.nn.functional.pad(torch.cat([1 + w[..., None, :], 1 + V + pairs], -2), (1, 0))
 
         def picked(table: Tensor, rows: Tensor) -> Tensor:
             """Rows of a table ``(*batch, rows, S)``; one table serves all sentences."""
             if table.dim() == 2:
-                return table[rows.expand(*batch, -1)]
-            index = rows.expand(*batch, -1)[..., None].expand(*batch, rows.shape[-1], table.shape[-1])
-            return table.expand(*batch, *table.shape[-2:]).gather(-2, index)
+                return table.index_select(0, rows.flatten()).view(*rows.shape, table.shape[-1])
+            axes = rows.shape[words.dim() - 1 :]
+            index = rows.long().expand(*batch, *axes).flatten(len(batch))[..., None].expand(*batch, -1, table.shape[-1])
+            return table.expand(*batch, *table.shape[-2:]).gather(-2, index).view(*batch, *axes, table.shape[-1])
 
-        pairs = (w[..., :, None] * 2 + (place > place[:, None])) * V + w[..., None, :]
-        arcs = picked(arc_table, pairs.flatten(-2)).unflatten(-2, (len(place),) * 2)
-        roots = picked(root[..., None], w).expand(*batch, len(place), S)
-        arcs = torch.nn.functional.pad(torch.cat([roots.unsqueeze(-3), arcs], -3), (0, 0, 1, 0))
         stops = picked(stop[..., 1].flatten(-2), w).unflatten(-1, (2, S))
-        return arcs, torch.nn.functional.pad(stops, (0, 0, 0, 0, 1, 0))
+        return picked(table, of_arcs), torch.nn.functional.pad(stops, (0, 0, 0, 0, 1, 0))
 
     def sentence_multinomials(self, words: Tensor | Sentences) -> SentenceMultinomials:
         rows, sentences = DMVSentenceMultinomials(self, words), self.sentences(words)

@@ -322,7 +322,7 @@ class RecursiveUpdates(CollapsedUpdates):
 
     def counts(self, trees: Tensor) -> Weights:
         self._check_trees(trees)
-        rows = self._rows(self.words, trees)
+        rows = self._structure.events(self.words, trees).numpy()
         flat = np.bincount(self._entries[rows[rows >= 0]], minlength=self._size)[: self._size].astype(np.float64)
         return self._by_block(torch.from_numpy(flat))
 
