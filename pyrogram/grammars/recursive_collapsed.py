@@ -192,6 +192,8 @@ class RecursiveUpdates(CollapsedUpdates):
         return type(self)(grammar, replace(self.plan, entries=events))
 
     def log_tilt(self, trees: Tensor) -> Tensor:
+        if self.plan.nats is None and not self.plan.given:  # weights are all that a derivation has
+            return torch.zeros((), dtype=torch.float64)
         total = self._log_factors(trees)
         if self.plan.nats is None:
             return total

@@ -3,7 +3,6 @@
 """Loops that learn grammars from a Pyro model, and the exact ELBO for Pyro's own SVI."""
 
 from pyrogram.charts.topics.tokens import tokens as topic_tokens
-from pyrogram.infer.samplers.tree_gibbs import TreeGibbs
 from pyrogram.tree_statistics import tree_statistics
 
 from .classes_of_words import WordClasses, word_classes
@@ -31,7 +30,7 @@ from .pitman_yor.segmentation import SegmentationHastings
 from .prediction import posterior_predictive
 from .refitting import Refitted, refit
 from .running.reduce import Reduce
-from .samplers.tree_hastings import TreeHastings
+from .samplers.trees import TreeGibbs, TreeHastings
 from .topics.gibbs import TopicGibbs
 from .topics.predictive import SyntacticTopics
 from .trees.drawing import infer_trees

@@ -146,13 +146,13 @@ MUTANTS: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
     "guided: q is α + f - 1/2": ("loops.guided_vb", "GuidedProblem.m_step", with_posterior(-0.5)),
     "EM, variational: counts of parameters are swapped": ("loops.held", "most_likely", swapped_counts),
     "collapsed: counts of parameters are swapped": ("loops.collapsed_vb", "most_likely", swapped_counts),
-    "collapsed: α is wrong": ("loops.collapsed_vb", "_Problem.terms_at", with_alphas(1.1)),
+    "collapsed: α is wrong": ("loops.collapsed_vb", "CollapsedProblem.terms_at", with_alphas(1.1)),
     "collapsed: the mean lacks α": ("loops.collapsed_vb", "posterior_mean", without_alpha),
     "collapsed: the joint is doubled": ("loops.collapsed_vb", "log_collapsed_joint", times(2.0)),
-    "samplers: α is wrong": ("samplers.problem", "TreeProblem.terms_at", with_alphas(1.1)),
-    "samplers: counts are doubled": ("samplers.problem", "TreeProblem.counted", plus_dirichlets(2, 0)),
-    "samplers: the joint is doubled": ("samplers.problem", "log_collapsed_joint", times(2.0)),
-    "samplers: the density is doubled": ("samplers.problem", "TreeProblem.density", times(2.0)),
+    "samplers: α is wrong": ("model.collapsed", "CollapsedProblem.terms_at", with_alphas(1.1)),
+    "samplers: counts are doubled": ("model.collapsed", "CollapsedProblem.counted", plus_dirichlets(2, 0)),
+    "samplers: the joint is doubled": ("model.collapsed", "log_collapsed_joint", times(2.0)),
+    "samplers: the density is doubled": ("model.collapsed", "CollapsedProblem.density", times(2.0)),
 }
 
 

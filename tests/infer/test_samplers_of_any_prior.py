@@ -34,13 +34,7 @@ from torch import Tensor
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions import Sentence, dirichlet_prior
 from pyrogram.infer import ModelError, TreeGibbs, TreeHastings
-from pyrogram.infer.samplers.latent_kernels import (
-    HmcKernel,
-    LatentKernel,
-    SliceKernel,
-    _trajectory,
-    _value_and_gradient,
-)
+from pyrogram.infer.samplers.latents import _trajectory, _value_and_gradient, hmc_step, slice_step
 
 pytestmark = pytest.mark.usefixtures("doubles")
 GRID = np.linspace(-6.0, 6.0, 241)
@@ -170,7 +164,7 @@ def one_count(trees: Tensor, first: int = 0) -> dict[str, Tensor]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kernel", ["slice", "hmc", "nuts"])
+@pytest.mark.parametrize("kernel", ["slice", "hmc"])
 @pytest.mark.parametrize("sampler", [TreeGibbs, TreeHastings])
 def test_one_number(sampler: type[TreeGibbs] | type[TreeHastings], kernel: Any) -> None:
     roots, mean = exact_one_number()
@@ -232,8 +226,8 @@ def bent(point: Any) -> Tensor:
 
 
 @pytest.mark.one_in(2)
-@pytest.mark.parametrize("kernel", [HmcKernel(), SliceKernel()])
-def test_kernels_leave_a_density_invariant(kernel: LatentKernel) -> None:
+@pytest.mark.parametrize("kernel", ["hmc", "slice"])
+def test_kernels_leave_a_density_invariant(kernel: str) -> None:
     """Exact draws, moved by one step each, have the moments that they had."""
     generator = torch.Generator().manual_seed(0)
     tuning = {"log_step": torch.tensor(-1.0), "adapted": torch.tensor(9)}
@@ -241,8 +235,11 @@ def test_kernels_leave_a_density_invariant(kernel: LatentKernel) -> None:
     for _ in range(400):
         x = torch.randn(1, generator=generator)
         y = x**2 + torch.randn(1, generator=generator) / math.sqrt(2)
-        moved, kept = kernel.step(bent, {"x": x, "y": y}, tuning, generator, adapt=False)
-        assert kept is tuning or float(kept["log_step"]) == -1.0
+        if kernel == "slice":
+            moved = slice_step(bent, {"x": x, "y": y}, generator)
+        else:
+            moved, kept = hmc_step(bent, {"x": x, "y": y}, tuning, generator, adapt=False)
+            assert float(kept["log_step"]) == -1.0
         found.append(torch.cat([moved["x"], moved["y"]]))
     x, y = torch.stack(found).T
     for values, mean in [(x, 0.0), (x**2, 1.0), (y, 1.0), (y**2, 3.5), (x * x * y, 3.0), (x**3 * y, 0.0)]:
@@ -278,11 +275,11 @@ def test_trajectories_that_gain_energy_are_rejected() -> None:
 def test_hmc_finds_its_step() -> None:
     """From the first step, and without a burn-in: of narrow densities, and of wide ones."""
     for scale in (1e-4, 1e3):
-        kernel, tuning, point, moves = HmcKernel(), {}, {"x": torch.full((5,), scale / 2)}, 0
+        tuning, point, moves = {}, {"x": torch.full((5,), scale / 2)}, 0
         generator = torch.Generator().manual_seed(1)
         for _ in range(60):
             before = point
-            point, tuning = kernel.step(
+            point, tuning = hmc_step(
                 lambda at, s=scale: -(at["x"] / s).square().sum() / 2, point, tuning, generator, adapt=True
             )
             moves += point is not before
@@ -333,11 +330,11 @@ def test_hmc_adapts() -> None:
     """To an acceptance of about 0.8, from either side."""
     narrow = {"x": torch.zeros(3)}
     for scale in (0.01, 30.0):
-        kernel, tuning, point, moves = HmcKernel(), {}, narrow, 0
+        tuning, point, moves = {}, narrow, 0
         generator = torch.Generator().manual_seed(1)
         for step in range(300):
             before = point
-            point, tuning = kernel.step(
+            point, tuning = hmc_step(
                 lambda at, s=scale: -(at["x"] / s).square().sum() / 2, point, tuning, generator, adapt=step < 200
             )
             moves += step >= 200 and point is not before
@@ -352,7 +349,7 @@ def test_hmc_refuses_points_without_a_density() -> None:
 
     point, tuning, generator = {"x": torch.tensor(0.0)}, {"log_step": torch.tensor(0.5)}, torch.Generator()
     for _ in range(100):
-        point, tuning = HmcKernel().step(density, point, tuning, generator, adapt=False)
+        point, tuning = hmc_step(density, point, tuning, generator, adapt=False)
         assert float(point["x"]) <= 0.5
 
 

@@ -24,7 +24,7 @@ from pyrogram.charts.pitman_yor.trials import TrialSeating
 from pyrogram.grammars.lexical_dependencies import SITES, LexicalDependencies
 from pyrogram.grammars.lexical_parser import PitmanYorPredictor
 from pyrogram.infer.lexical.hastings import SiblingHastings
-from pyrogram.infer.samplers.latent_kernels import slice_sweep
+from pyrogram.infer.samplers.latents import slice_sweep
 
 S, W, C = 2, 2, 1
 CONTEXTS = {

@@ -13,7 +13,7 @@ from infer.tree_calibration import Draws, exact_draws, geweke, mean_p_value, pos
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.grammars import DMV
 from pyrogram.infer import TreeGibbs, TreeHastings
-from pyrogram.infer.samplers.problem import TreeProblem
+from pyrogram.infer.model.collapsed import CollapsedProblem
 
 pytestmark = pytest.mark.slow
 LEAST = 1e-4  # p-value
@@ -43,15 +43,17 @@ def few() -> Draws:
 
 
 def test_flattened_weights_are_seen(few, monkeypatch):
-    right = TreeProblem.draw_dirichlets
-    monkeypatch.setattr(TreeProblem, "draw_dirichlets", lambda *args: {n: 0.5 * w for n, w in right(*args).items()})
+    right = CollapsedProblem.draw_dirichlets
+    monkeypatch.setattr(
+        CollapsedProblem, "draw_dirichlets", lambda *args: {n: 0.5 * w for n, w in right(*args).items()}
+    )
     assert mean_p_value(few, geweke(TreeGibbs, few)) < LEAST
 
 
 @pytest.mark.parametrize("sampler", [TreeHastings, TreeGibbs])
 def test_doubled_concentrations_are_seen(few, monkeypatch, sampler):
-    right = TreeProblem.alpha
-    monkeypatch.setattr(TreeProblem, "alpha", lambda problem, s: {n: 2 * a for n, a in right(problem, s).items()})
+    right = CollapsedProblem.alpha
+    monkeypatch.setattr(CollapsedProblem, "alpha", lambda problem, s: {n: 2 * a for n, a in right(problem, s).items()})
     assert mean_p_value(few, geweke(sampler, few)) < LEAST
 
 

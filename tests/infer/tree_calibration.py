@@ -17,7 +17,7 @@ from torch import Tensor
 
 from pyrogram import models
 from pyrogram.grammars import DMV
-from pyrogram.infer.samplers.base import TreeSampler
+from pyrogram.infer.samplers.trees import TreeSampler
 
 SENTENCES, SHORTEST, LONGEST = 3, 4, 8
 GRAMMAR = DMV(2)

@@ -23,7 +23,7 @@ from pyrogram.distributions import Sentence
 from pyrogram.infer.loops.variational_em import VariationalEM
 from pyrogram.infer.model.sites import base_distribution, is_left_out
 from pyrogram.infer.prediction import posterior_predictive
-from pyrogram.infer.samplers.base import TreeSampler
+from pyrogram.infer.samplers.trees import TreeSampler
 from pyrogram.random_state import random_state_kept
 from pyrogram.tree_statistics import Statistics, corpus_means, tree_statistics
 

@@ -12,7 +12,7 @@ import torch
 from pyro.infer import MCMC
 from torch import Tensor
 
-from pyrogram.infer.samplers.base import TreeSampler
+from pyrogram.infer.samplers.trees import TreeSampler
 
 Chains = MCMC | TreeSampler | Sequence[TreeSampler]
 """A finished ``pyro.infer.MCMC``; or samplers over trees that ran by themselves, one for each chain."""

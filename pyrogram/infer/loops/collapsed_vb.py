@@ -22,9 +22,8 @@ from pyrogram.infer.model.collapsed import (
     make_corpus_counts,
     posterior_mean,
 )
-from pyrogram.infer.model.points import Terms
 from pyrogram.infer.model.reading import ELSEWHERE
-from pyrogram.infer.model.structure import ModelError, WeightSource, most_likely
+from pyrogram.infer.model.structure import ModelError, TracedModel, WeightSource, most_likely
 from pyrogram.infer.running.state import Info, at_state, ragged
 
 from .base import GrammarLoop
@@ -57,32 +56,28 @@ class CollapsedState:
     sentence_counts: dict[str, SentenceCounts] = ragged()
 
 
-class _Problem(CollapsedProblem):
-    """A model whose sentences have expected counts of their own."""
-
-    def check(self, loop: str) -> None:
-        for name, block, source in self.traced.computed_blocks():
-            if source.per_sentence:
-                shape = tuple(source.value.shape[: source.value.dim() - len(source.block.shape)])
-                raise ModelError(
-                    f"{loop} needs weights that all sentences share, but block {block!r} of site {name!r} has the "
-                    f"batch shape {shape}; {ELSEWHERE}"
-                )
-        if any(source.concentration is not None for source in self.traced.weight_sources.values()):
-            return
-        for name, block, source in self.traced.computed_blocks():
+def _check(traced: TracedModel) -> None:
+    """
+    :raises ModelError: if weights are of each sentence, or there is no Dirichlet to integrate out.
+    """
+    for name, block, source in traced.computed_blocks():
+        if source.per_sentence:
+            shape = tuple(source.value.shape[: source.value.dim() - len(source.block.shape)])
             raise ModelError(
-                f"{loop} needs block {block!r} of site {name!r} to be made of entries of Dirichlet or Beta "
-                f"sites, pyro.params and constants, for there is nothing else to integrate out, but it is "
-                f"{source.computed_from}; {ELSEWHERE}"
+                f"CollapsedVB needs weights that all sentences share, but block {block!r} of site {name!r} has the "
+                f"batch shape {shape}; {ELSEWHERE}"
             )
+    if any(source.concentration is not None for source in traced.weight_sources.values()):
+        return
+    for name, block, source in traced.computed_blocks():
+        raise ModelError(
+            f"CollapsedVB needs block {block!r} of site {name!r} to be made of entries of Dirichlet or Beta "
+            f"sites, pyro.params and constants, for there is nothing else to integrate out, but it is "
+            f"{source.computed_from}; {ELSEWHERE}"
+        )
 
-    def summed(self, sentence_counts: Mapping[str, SentenceCounts]) -> Weights:
-        """E[f] by source, from those of the sentences."""
-        return self.by_source(lambda site: self.updates[site.name].total(sentence_counts[site.name]))
 
-
-class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
+class CollapsedVB(GrammarLoop[CollapsedProblem, CollapsedState]):
     """Collapsed variational Bayes for Dirichlet weights; point estimates of all else.
 
     The weights are integrated out, and the derivations of different sentences are taken for independent: Q(t) =
@@ -142,25 +137,25 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
         self.batch_size, self.order = batch_size, order
         self._seed = int(torch.randint(2**62, ())) if seed is None and order == "shuffled" else seed or 0
 
-    def _prepare(self, model: Callable[[], Any]) -> _Problem:
-        return _Problem.read(model, "CollapsedVB", self.batch_size)
+    def _prepare(self, model: Callable[[], Any]) -> CollapsedProblem:
+        return CollapsedProblem.read(model, "CollapsedVB", self.batch_size, _check)
 
     def latents(self) -> Weights:
         """The present values of the latent sites that are not integrated out."""
         problem, state = self._present()
         return problem.latents(state.weights, state.parameters)
 
-    def _way(self, problem: _Problem, source: WeightSource) -> str:
+    def _way(self, problem: CollapsedProblem, source: WeightSource) -> str:
         if source.is_computed:
             return "gradient"
         return "closed form" if source.is_param else "integrated out"
 
-    def _init(self, problem: _Problem, start: Weights) -> CollapsedState:
+    def _init(self, problem: CollapsedProblem, start: Weights) -> CollapsedState:
         """Q(t_i) under the initial weights."""
         sources, parameters = problem.traced.weight_sources, problem.traced.parameter_values()
         fixed = problem.fixed(start)
         computed = [name for name in start if sources[name].is_computed]
-        start = {**self._point(problem, fixed, parameters)[1], **start}
+        start = {**problem.terms_at(fixed, parameters).weights(fixed), **start}
         sentence_counts: dict[str, SentenceCounts] = {}
         entropy = torch.zeros((), dtype=torch.float64)
         for site in problem.traced.sentences:
@@ -181,10 +176,11 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
             sentence_counts=sentence_counts,
         )
 
-    def _update(self, problem: _Problem, state: CollapsedState) -> tuple[CollapsedState, Info]:
+    def _update(self, problem: CollapsedProblem, state: CollapsedState) -> tuple[CollapsedState, Info]:
         traced = problem.traced
         generator = at_state(state.generator) if self.order == "shuffled" else None
-        terms, weights = self._point(problem, state.weights, state.parameters)
+        terms = problem.terms_at(state.weights, state.parameters)
+        weights = terms.weights(state.weights)
         joint = log_collapsed_joint(traced, state.counts, terms.alpha, weights)
         objective = float(state.entropy) + float(joint) + float(terms.density + terms.log_jacobian)
         again = int(state.sweep) % _SWEEPS_PER_SUM == 0
@@ -221,22 +217,17 @@ class CollapsedVB(GrammarLoop[_Problem, CollapsedState]):
         vars(other).update(vars(self), _state=deepcopy(self._state), _best=deepcopy(self._best))
         return other
 
-    def _done(self, problem: _Problem, old: CollapsedState, info: Info) -> None:
+    def _done(self, problem: CollapsedProblem, old: CollapsedState, info: Info) -> None:
         for name, counts in old.sentence_counts.items() if old is not self._best else ():
             problem.updates[name].recycle(counts)
 
-    def _estimate(self, problem: _Problem, state: CollapsedState) -> Weights:
-        terms, weights = self._point(problem, state.weights, state.parameters)
-        return posterior_mean(problem.traced, state.counts, terms.alpha, weights)
-
-    def _point(self, problem: _Problem, fixed: Weights, parameters: Weights) -> tuple[Terms, Weights]:
-        """The model at a point, and the weights that are not integrated out."""
-        terms = problem.terms_at(fixed, parameters)
-        return terms, {**fixed, **{name: w.exp() for name, w in terms.log_weights.items()}}
+    def _estimate(self, problem: CollapsedProblem, state: CollapsedState) -> Weights:
+        terms = problem.terms_at(state.weights, state.parameters)
+        return posterior_mean(problem.traced, state.counts, terms.alpha, terms.weights(state.weights))
 
     # ------------------------------------------------------------------ states that are loaded
 
-    def _accept(self, problem: _Problem, state: CollapsedState) -> None:
+    def _accept(self, problem: CollapsedProblem, state: CollapsedState) -> None:
         fits = set(state.sentence_counts) == set(problem.updates)
         fits = fits and all(problem.updates[site].fits(c) for site, c in state.sentence_counts.items())
         total = problem.summed(state.sentence_counts) if fits else {}

@@ -14,12 +14,13 @@ from torch import Tensor
 from typing_extensions import Self
 
 from pyrogram.charts.trees import lengths_of
-from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
+from pyrogram.collapsed import CollapsedUpdates, CorpusCounts, SentenceCounts
 from pyrogram.grammar import Block, Weights
 
+from .expected_counts import of_rows
 from .indicators import summed_out
 from .points import PointProblem, Prior, Terms, log_gamma
-from .reading import read
+from .reading import coordinates, read
 from .structure import ModelError, SentenceSite, TracedModel
 
 
@@ -101,17 +102,20 @@ class CollapsedProblem(PointProblem):
 
     :param updates: by Sentence site, what goes through its sentences.
     :param orders: by Sentence site, how its sentences come in batches.
+    :param start: where latent values that are not integrated out begin, in unconstrained coordinates.
     """
 
     unconstrained: bool = True
     updates: dict[str, CollapsedUpdates] = field(default_factory=dict)
     orders: dict[str, SentenceOrder] = field(default_factory=dict)
+    start: Weights = field(default_factory=dict)
 
     @classmethod
-    def read(cls, model: Callable[[], Any], loop: str, batch_size: int) -> Self:
+    def read(cls, model: Callable[[], Any], loop: str, batch_size: int, check: Callable[[TracedModel], object]) -> Self:
         """Read a model, for a loop of this name.
 
         :param batch_size: sentences of a batch.
+        :param check: raises a ModelError for what the loop cannot do.
         :raises ModelError: for scales, which are no factors of a joint of derivations.
         """
         model = summed_out(model, loop)
@@ -121,16 +125,13 @@ class CollapsedProblem(PointProblem):
         scaled += [site.name for site in traced.sentences if site.scale != 1]
         if scaled:
             raise ModelError(f"{loop} cannot handle site {scaled[0]!r}, which is scaled or masked; VariationalEM can")
-        problem.check(loop)
+        check(traced)
+        latents = {name: p for name, p in traced.hyperparameters.items() if p.is_latent}
+        problem.start = {name: p.unconstrained.detach().clone() for name, p in latents.items()}
         problem.updates = {s.name: s.grammar.collapsed_updates(s.sentences) for s in traced.sentences}
         problem.orders = {s.name: SentenceOrder(s.words, batch_size) for s in traced.sentences}
         problem.traced = replace(traced, reference=problem.reference(loop))
         return problem
-
-    def check(self, loop: str) -> None:
-        """
-        :raises ModelError: for what a loop of this name cannot do.
-        """
 
     def terms_at(self, weights: Weights, parameters: Weights) -> Terms:
         """:meth:`evaluate`, with concentrations where their sites are."""
@@ -151,7 +152,80 @@ class CollapsedProblem(PointProblem):
                 total[source] = total[source] + c if source in total else c.clone()
         return total
 
+    def summed(self, sentence_counts: Mapping[str, SentenceCounts]) -> Weights:
+        """E[f] by source, from those of the sentences."""
+        return self.by_source(lambda site: self.updates[site.name].total(sentence_counts[site.name]))
+
     def order(self, site: SentenceSite, generator: torch.Generator | None) -> Tensor:
         """A permutation of the sentences of a site: shuffled, or without a generator a fixed one."""
         order = self.orders[site.name]
         return order.fixed if generator is None else order.shuffled(generator)
+
+    # ------------------------------------------------------------------ the model at latent values and derivations
+
+    def point_of(self, values: Mapping[str, Tensor]) -> Weights:
+        """Unconstrained coordinates of latent values; others are left out."""
+        latents = {n: self.traced.hyperparameters[n] for n in self.start if n in values}
+        return {n: coordinates(True)(p.constraint).inv(values[n].to(p.value)) for n, p in latents.items()}
+
+    def alpha(self, point: Weights) -> Weights:
+        """Concentrations by source at latent values."""
+        return self.terms_at({}, point).alpha
+
+    def draw_dirichlets(self, counts: Weights, point: Weights, generator: torch.Generator) -> Weights:
+        """The logarithms of weights that are integrated out, drawn given derivations, by source, float64.
+
+        Small concentrations give weights that no float holds.
+        """
+        draws = {}
+        for name, alpha in self.alpha(point).items():
+            f = counts[name] + alpha
+            a = f.to("cpu", torch.float64)
+            gamma = torch._standard_gamma(a + 1, generator=generator)  # times U ** (1 / a) it is a draw for a
+            uniform = torch.rand(a.shape, generator=generator, dtype=torch.float64)
+            log_draws = gamma.log() + torch.log1p(-uniform) / a
+            draws[name] = self.traced.weight_sources[name].block.log_softmax(log_draws).to(f.device)
+        return draws
+
+    def density(self, counts: Weights, point: Mapping[str, Tensor]) -> Tensor:
+        """log p(z) P(x, t | z) as a function of latent values z, in unconstrained coordinates."""
+        terms = self.terms({}, point)
+        return self.objective(terms, counts, self.multinomials(counts), terms.alpha.keys())
+
+    def log_joint(self, point: Weights, counts: Weights, weights: Weights) -> Tensor:
+        """log P(x, t | z), plus the log density of latent values z, in nats; float64, shape ()."""
+        terms = self.terms_at({}, point)
+        return terms.density + log_collapsed_joint(self.traced, counts, terms.alpha, weights)
+
+    def log_tilt(self, derivations: Mapping[str, Tensor]) -> Tensor:
+        """The nats of derivations, of sites whose grammars are tilted, shape ()."""
+        return torch.stack([self.updates[name].log_tilt(trees).cpu() for name, trees in derivations.items()]).sum()
+
+    def draw(self, site: SentenceSite, log_weights: Weights, generator: torch.Generator) -> Tensor:
+        """Derivations of a site, shape (N, L), independent given log weights by block."""
+        updates = self.updates[site.name]
+        if self.traced.of_each(site):  # compiled draws are from weights that all share
+            return CollapsedUpdates.draw(updates, of_rows(site, log_weights), generator)
+        return updates.draw(log_weights, generator)
+
+    def counted(self, derivations: Mapping[str, Tensor]) -> Weights:
+        """f by source."""
+        counts = self.by_source(lambda site: self.updates[site.name].counts(derivations[site.name]))
+        for site in self.traced.sentences:
+            if self.traced.of_each(site):
+                uniform = {n: b.uniform(torch.ones((), dtype=torch.float64)) for n, b in site.grammar.blocks.items()}
+                each = site.grammar.derivation(uniform, site.sentences).counts(derivations[site.name])
+                for block, source in site.source_of_block.items():
+                    if self.traced.weight_sources[source].per_sentence:
+                        counts[source] = each[block].double()
+        return counts
+
+    def are_derivations(self, derivations: Mapping[str, Tensor]) -> bool:
+        """Whether these are derivations of the sentences of all sites."""
+        if set(derivations) != set(self.updates):
+            return False
+        for site in self.traced.sentences:
+            law, trees = site.derivation(), derivations[site.name]
+            if trees.shape != law.batch_shape + law.event_shape or not bool(law.support.check(trees).all()):
+                return False
+        return True

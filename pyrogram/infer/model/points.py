@@ -43,6 +43,10 @@ class Terms:
     density: Tensor
     log_jacobian: Tensor
 
+    def weights(self, fixed: Weights) -> Weights:
+        """Weights of all sources that are not integrated out, from those that are given."""
+        return {**fixed, **{name: w.exp() for name, w in self.log_weights.items()}}
+
 
 Prior = Callable[[str, Tensor], Tensor]
 """Of a source and its concentrations: what multinomials that are kept in some way contribute to a log joint."""

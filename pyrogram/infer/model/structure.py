@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -155,7 +156,7 @@ class WeightSource:
         """What autograd's graph of the model begins with."""
         return leaf_of(self.value if self.probability is None else self.probability)
 
-    @property
+    @cached_property
     def is_param(self) -> bool:
         """Whether the weights are a ``pyro.param``, to be estimated themselves."""
         has_prior = self.concentration is not None or self.logistic_normal is not None

@@ -28,7 +28,7 @@ from pyrogram.infer.model.structure import ModelError
 from pyrogram.infer.running.run import Resumable, run_options, with_history
 from pyrogram.infer.running.state import at_state, copied
 from pyrogram.infer.samplers.chain import generator_of, same_tensors
-from pyrogram.infer.samplers.latent_kernels import SliceKernel
+from pyrogram.infer.samplers.latents import slice_step
 from pyrogram.random_state import random_state_kept
 
 from .tracing import (
@@ -175,10 +175,7 @@ class PitmanYorSampler(Resumable):
         point = old.point
         if point:
             # A coordinate moves the parameters of one site, as a rule: of the others the joints are known.
-            kernel = SliceKernel()
-            point, _ = kernel.step(
-                lambda at: self._density(at, restaurants, joints)[1], point, {}, generator, adapt=False
-            )
+            point = slice_step(lambda at: self._density(at, restaurants, joints)[1], point, generator)
         new = self._settled(point, restaurants, generator.get_state())
         values = self._density(new.point, new.restaurants, dict(new.joints))[2]
         self._state = new

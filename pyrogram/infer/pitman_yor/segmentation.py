@@ -35,7 +35,7 @@ from pyrogram.infer.model.structure import ModelError
 from pyrogram.infer.running.run import Resumable, run_options, with_history
 from pyrogram.infer.running.state import at_state, copied
 from pyrogram.infer.samplers.chain import averages_restart, generator_of, same_tensors
-from pyrogram.infer.samplers.latent_kernels import SliceKernel
+from pyrogram.infer.samplers.latents import slice_step
 from pyrogram.printable import plural
 from pyrogram.random_state import random_state_kept
 
@@ -258,7 +258,7 @@ class SegmentationHastings(Resumable):
         restaurants, ends, moves = self._resampled(old, temperature, generator)
         density, point = self._density(restaurants), old.point
         if point:
-            point, _ = SliceKernel().step(lambda at: density(*self._run_at(at)), point, {}, generator, adapt=False)
+            point = slice_step(lambda at: density(*self._run_at(at)), point, generator)
         new = self._settled(point, restaurants, ends, generator.get_state())
         self._state = new
         for name, value in new.values.items():

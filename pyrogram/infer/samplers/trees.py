@@ -1,38 +1,77 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""What the samplers over derivations share: the chain's state and its steps, averages, and Pyro's kernel interface."""
+"""Markov chains over the derivations of sentences: Hastings' sampler in collapsed space, and Gibbs sampling.
+
+**References:**
+
+[1] Johnson, M., Griffiths, T. and Goldwater, S. (2007). Bayesian inference for PCFGs via Markov chain Monte Carlo.
+NAACL. https://aclanthology.org/N07-1018/
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 from typing_extensions import Self
 
 from pyrogram.distributions.sentence import safe_log
-from pyrogram.grammar import Weights
+from pyrogram.grammar import Grammar, Weights
 from pyrogram.infer.loops.base import GrammarLoop
-from pyrogram.infer.model.collapsed import posterior_mean
+from pyrogram.infer.model.collapsed import CollapsedProblem, make_corpus_counts, posterior_mean
 from pyrogram.infer.model.start import checked
-from pyrogram.infer.model.structure import TracedModel, WeightSource
+from pyrogram.infer.model.structure import ModelError, TracedModel, WeightSource
 from pyrogram.infer.running.run import run_options
-from pyrogram.infer.running.state import Info, at_state, copied, flatten, unflatten
-from pyrogram.tree_statistics import Statistics
+from pyrogram.infer.running.state import Info, at_state, copied, flatten, ragged, unflatten
+from pyrogram.sentences import Sentences
+from pyrogram.tree_statistics import Statistics, corpus_means, tree_statistics
 
+from .averages import TreeAverages
 from .chain import Kernel
-from .latent_kernels import HmcKernel, LatentKernel, NutsKernel, SliceKernel
-from .problem import TreeProblem
-from .state import Swept, TreeAverages, TreeState
+from .latents import hmc_step, slice_step
 
-_KERNELS: dict[str, Callable[[], LatentKernel]] = {"slice": SliceKernel, "hmc": HmcKernel}
+if TYPE_CHECKING:
+    from pyro.distributions import TorchDistribution
 
 
-class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
+@dataclass(frozen=True)
+class TreeState:
+    """The derivations of all sentences, and what goes with them.
+
+    :param weights: of sources that are not integrated out: ``pyro.param`` sites, which stay as they are, and those that
+        are computed from the point.
+    :param counts: f by source.
+    :param point: latent values that are not integrated out, in unconstrained coordinates, by site.
+    :param log_joint: log P(x, t | α), plus the log density of these latent values, in nats.
+    :param sweep: how many there were before.
+    :param generator: the state of the chain's.
+    :param derivations: by site, shape (N, L).
+    :param tuning: what the kernel of latent values has learnt.
+    """
+
+    weights: Weights
+    counts: Weights
+    point: Weights
+    log_joint: Tensor
+    sweep: Tensor
+    generator: Tensor
+    derivations: Weights = ragged()
+    tuning: Weights = ragged()
+
+
+@dataclass(frozen=True)
+class Swept(Info):
+    """What a sweep tells: the log joint before it, and which proposals were accepted, by site, bool (N,)."""
+
+    accepted: Mapping[str, Tensor]
+
+
+class TreeSampler(GrammarLoop[CollapsedProblem, TreeState], Kernel):
     """A Markov chain over the derivations of all sentences; see :class:`.TreeHastings` and :class:`.TreeGibbs`.
 
     It runs by itself, like any loop (``sampler.run(words, num_steps=1000, burn_in=200)``), or in Pyro
@@ -51,8 +90,8 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         for every chain.
     :param kernel: how these latent values are sampled: ``"slice"`` (one coordinate after the other), ``"hmc"``
         (all at once; its step size is adapted during the burn-in, and without one all the time, ever less, which leaves
-        the limit exact: Roberts and Rosenthal 2007) or ``"nuts"``; by default HMC if weights are computed from them,
-        and slice sampling otherwise.
+        the limit exact: Roberts and Rosenthal 2007); by default HMC if weights are computed from them, and slice
+        sampling otherwise.
     :param keep_parts: whether to average the parts of derivations, for :meth:`marginals`: 4 bytes for each part, as if
         all sentences were as long as the longest. Arcs of N sentences of up to n words take 4 N (n + 1)² bytes.
     :param keep_statistics: whether to keep means over the sentences of :func:`.tree_statistics`, of the present
@@ -70,16 +109,16 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         order: Literal["fixed", "shuffled"] = "fixed",
         initial_weights: Mapping[str, Tensor] | str | None = None,
         seed: int | None = None,
-        kernel: Literal["slice", "hmc", "nuts"] | None = None,
+        kernel: Literal["slice", "hmc"] | None = None,
         keep_parts: bool = True,
         keep_statistics: bool | Statistics = False,
         keep_weights: bool = False,
     ):
         super().__init__(model, initial_weights=initial_weights)
-        if batch_size < 1 or order not in ("fixed", "shuffled") or kernel not in (None, "slice", "hmc", "nuts"):
+        if batch_size < 1 or order not in ("fixed", "shuffled") or kernel not in (None, "slice", "hmc"):
             raise ValueError(
-                f"need batch_size >= 1, order 'fixed' or 'shuffled', kernel 'slice', 'hmc' or 'nuts', not "
-                f"{batch_size}, {order!r}, {kernel!r}"
+                f"need batch_size >= 1, order 'fixed' or 'shuffled', kernel 'slice' or 'hmc', not {batch_size}, "
+                f"{order!r}, {kernel!r}"
             )
         functions = keep_statistics.values() if isinstance(keep_statistics, Mapping) else ()
         if not isinstance(keep_statistics, bool | Mapping) or not all(map(callable, functions)):
@@ -103,7 +142,7 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
 
     @abstractmethod
     def _sweep(
-        self, problem: TreeProblem, state: TreeState, generator: torch.Generator
+        self, problem: CollapsedProblem, state: TreeState, generator: torch.Generator
     ) -> tuple[Weights, Weights, dict[str, Tensor]]:
         """New derivations by site, their counts by source, and which proposals were accepted, by site."""
 
@@ -127,8 +166,6 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         if burn_in < 0:
             raise ValueError(f"burn_in must be at least 0, not {burn_in}")
         options = run_options(kwargs)
-        if options.get("checkpoint") is not None and self.kernel == "nuts":
-            raise ValueError("the state of NUTS cannot be saved: use kernel='slice' or 'hmc', or no checkpoint")
         self._read(args, kwargs)
         return self._run(num_steps, ready=partial(self._leave_out, burn_in), **options)
 
@@ -214,7 +251,7 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         self._averages: TreeAverages | None = None
         self._draws: tuple[TreeState, Weights] | None = None  # weights drawn given the derivations of a state
         self._last_statistics: tuple[Weights, Weights] | None = None  # statistics of derivations
-        self._latent_kernel: LatentKernel | None = None  # that of NUTS adapts itself
+        self._supports: dict[str, Any] = {}  # of derivations, by site
 
     def _begin(self, *args: Any, **kwargs: Any) -> None:
         self._read(args, kwargs)
@@ -235,7 +272,7 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         sources = problem.traced.weight_sources
         if self._draws is None or self._draws[0] is not state:
             generator = at_state(state.generator)
-            draws = problem.draw_dirichlets(state, generator)
+            draws = problem.draw_dirichlets(state.counts, state.point, generator)
             self._state = state = replace(state, generator=generator.get_state())
             self._draws = state, draws
         weights = {n: sources[n].at_site(draw.exp().to(sources[n].value.dtype)) for n, draw in self._draws[1].items()}
@@ -247,9 +284,8 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
 
     def diagnostics(self) -> dict[str, Any]:
         """For Pyro's ``MCMC.diagnostics``: of the sweeps that are kept."""
-        bad = 0 if self._latent_kernel is None else self._latent_kernel.divergences
         joints = [] if self._averages is None else self._averages.joints.tolist()
-        report = {**super().diagnostics(), "divergences": list(range(bad)), "log joint": joints}
+        report = {**super().diagnostics(), "log joint": joints}
         if self.keep_statistics and self._state is not None:
             report["tree statistics"] = self.statistics_names
         if self._state is not None and "steps" in self._state.tuning:
@@ -267,10 +303,15 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
 
     # ------------------------------------------------------------------ the chain
 
-    def _prepare(self, model: Callable[[], Any]) -> TreeProblem:
-        return TreeProblem.read(model, type(self).__name__, self.batch_size)
+    def _prepare(self, model: Callable[[], Any]) -> CollapsedProblem:
+        return CollapsedProblem.read(model, type(self).__name__, self.batch_size, self._check)
 
-    def _way(self, problem: TreeProblem, source: WeightSource) -> str:
+    def _check(self, traced: TracedModel) -> None:
+        """
+        :raises ModelError: for what the sampler cannot do.
+        """
+
+    def _way(self, problem: CollapsedProblem, source: WeightSource) -> str:
         if source.concentration is not None:
             return self._dirichlets
         return "drawn" if source.is_computed and problem.start else "constant"
@@ -282,11 +323,11 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
             start.update({name: checked(traced, name, name, s.value) for name, s in fixed.items()})
         return start
 
-    def _init(self, problem: TreeProblem, start: Weights) -> TreeState:
+    def _init(self, problem: CollapsedProblem, start: Weights) -> TreeState:
         """Derivations under the initial weights."""
         sources = problem.traced.weight_sources
         point = copied({**problem.start, **problem.point_of(self._given_params)})
-        weights = problem.weights(problem.fixed(start), point)
+        weights = problem.terms_at({}, point).weights(problem.fixed(start))
         start = {**weights, **start, **{n: sources[n].of_site(w) for n, w in self._given_params.items() if n in start}}
         generator = at_state(self._generator.get_state())
         derivations = {}
@@ -298,35 +339,35 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         state = TreeState(weights, {}, point, nothing, sweep, generator.get_state(), derivations, {})
         return self._recounted(problem, state)
 
-    def _recounted(self, problem: TreeProblem, state: TreeState) -> TreeState:
+    def _recounted(self, problem: CollapsedProblem, state: TreeState) -> TreeState:
         """With the counts and the log joint of its derivations."""
         counts = problem.counted(state.derivations)
         joint = problem.log_joint(state.point, counts, state.weights) + problem.log_tilt(state.derivations)
         return replace(state, counts=counts, log_joint=joint)
 
-    def _update(self, problem: TreeProblem, state: TreeState) -> tuple[TreeState, Swept]:
+    def _update(self, problem: CollapsedProblem, state: TreeState) -> tuple[TreeState, Swept]:
         generator = at_state(state.generator)
         derivations, counts, accepted = self._sweep(problem, state, generator)
         point, tuning = self._moved_latents(problem, state, counts, generator)
-        weights = problem.weights(state.weights, point)
+        weights = problem.terms_at({}, point).weights(state.weights)
         joint = problem.log_joint(point, counts, weights) + problem.log_tilt(derivations)
         sweep = state.sweep + 1
         new = TreeState(weights, counts, point, joint, sweep, generator.get_state(), derivations, tuning)
         return new, Swept(float(state.log_joint), accepted)
 
     def _moved_latents(
-        self, problem: TreeProblem, state: TreeState, counts: Weights, generator: torch.Generator
+        self, problem: CollapsedProblem, state: TreeState, counts: Weights, generator: torch.Generator
     ) -> tuple[Weights, Weights]:
         """Latent values given the derivations; and what their kernel has learnt."""
         if not state.point:
             return state.point, state.tuning
-        if self._latent_kernel is None:
-            computed = any(source.is_computed for source in problem.traced.weight_sources.values())
-            kind = self.kernel or ("hmc" if computed else "slice")
-            self._latent_kernel = NutsKernel(self.burn_in) if kind == "nuts" else _KERNELS[kind]()
+        computed = any(source.is_computed for source in problem.traced.weight_sources.values())
         ordered = {name: state.point[name] for name in problem.start}  # also when it comes from a file
-        density, adapt = partial(problem.density, counts), not self.burn_in or int(state.sweep) < self.burn_in
-        return self._latent_kernel.step(density, ordered, state.tuning, generator, adapt=adapt)
+        density = partial(problem.density, counts)
+        if (self.kernel or ("hmc" if computed else "slice")) == "slice":
+            return slice_step(density, ordered, generator), state.tuning
+        adapt = not self.burn_in or int(state.sweep) < self.burn_in
+        return hmc_step(density, ordered, state.tuning, generator, adapt=adapt)
 
     # ------------------------------------------------------------------ averages
 
@@ -341,7 +382,7 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         self._averages = self._kept.beginning(self._need_problem().traced, burn_in, len(self.history))
         self.burn_in = burn_in
 
-    def _done(self, problem: TreeProblem, old: TreeState, info: Info) -> None:
+    def _done(self, problem: CollapsedProblem, old: TreeState, info: Info) -> None:
         """Add the present state to the averages."""
         _, state = self._present()
         assert isinstance(info, Swept)
@@ -353,10 +394,10 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         self._averages = averages
 
     def _with(
-        self, averages: TreeAverages, problem: TreeProblem, state: TreeState, accepted: Mapping[str, Tensor]
+        self, averages: TreeAverages, problem: CollapsedProblem, state: TreeState, accepted: Mapping[str, Tensor]
     ) -> TreeAverages:
         """Averages with the sweep that has led to a state."""
-        means = posterior_mean(problem.traced, state.counts, problem.alpha(state), state.weights)
+        means = posterior_mean(problem.traced, state.counts, problem.alpha(state.point), state.weights)
         followed = self._statistics(state)
         if self.keep_weights:
             sources = problem.traced.weight_sources
@@ -373,13 +414,18 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         if not self.keep_statistics:
             return {}
         if self._last_statistics is None or self._last_statistics[0] is not state.derivations:
-            chosen = None if self.keep_statistics is True else self.keep_statistics
-            self._last_statistics = state.derivations, self._need_problem().statistics(state.derivations, chosen)
+            chosen, means = None if self.keep_statistics is True else self.keep_statistics, {}
+            for site in self._need_problem().traced.sentences:
+                if site.name not in self._supports:
+                    self._supports[site.name] = site.derivation().support
+                values = tree_statistics(self._supports[site.name], site.words, state.derivations[site.name], chosen)
+                means.update({f"{site.name}.{name}": mean for name, mean in corpus_means(values).items()})
+            self._last_statistics = state.derivations, means
         return dict(self._last_statistics[1])
 
-    def _estimate(self, problem: TreeProblem, state: TreeState) -> Weights:
+    def _estimate(self, problem: CollapsedProblem, state: TreeState) -> Weights:
         if state is not self._state or not self._kept.kept:
-            return posterior_mean(problem.traced, state.counts, problem.alpha(state), state.weights)
+            return posterior_mean(problem.traced, state.counts, problem.alpha(state.point), state.weights)
         sources, kept = problem.traced.weight_sources, int(self._kept.kept)
         return {n: (total / kept).to(sources[n].value.dtype) for n, total in self._kept.sums.items()}
 
@@ -389,7 +435,7 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         averages = copied(flatten(self._kept))
         return {**super().state_dict(), **{f"averages.{name}": t for name, t in averages.items()}}
 
-    def _take_pending(self, problem: TreeProblem) -> None:
+    def _take_pending(self, problem: CollapsedProblem) -> None:
         pending, owner = dict(self._pending or {}), type(self).__name__
         kept = {n.removeprefix("averages."): pending.pop(n) for n in list(pending) if n.startswith("averages.")}
         self._pending = pending
@@ -405,7 +451,7 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
         super()._take_pending(problem)
         self._averages = averages
 
-    def _accept(self, problem: TreeProblem, state: TreeState) -> None:
+    def _accept(self, problem: CollapsedProblem, state: TreeState) -> None:
         fits = problem.are_derivations(state.derivations)
         counts = problem.counted(state.derivations) if fits else {}
         if not fits or not all(torch.allclose(f, counts[name]) for name, f in state.counts.items()):
@@ -416,3 +462,121 @@ class TreeSampler(GrammarLoop[TreeProblem, TreeState], Kernel):
 
     def _shown(self) -> dict[str, str]:
         return {"log_collapsed_joint": f"{self.history[-1]:.1f}"}
+
+
+class TreeHastings(TreeSampler):
+    """Derivations, one sentence after the other, with the weights integrated out: exact for P(t | x, α) [1].
+
+    The derivation of sentence i is proposed from weights (f^-i + α) / sum (f^-i + α), f^-i the events of all others,
+    and accepted with probability min(1, P(t') q(t) / (P(t) q(t'))), in which P(t | t^-i) = B(f(t) + f^-i + α) /
+    B(f^-i + α) counts repeated events within a derivation. Sentences are proposed ``batch_size`` at a time, from
+    weights without the derivations of the whole batch, and accepted one by one: exact, see
+    :meth:`.CollapsedUpdates.hastings`. A subclass that overrides :meth:`proposal` proposes from another distribution.
+
+    Acceptance is nearly one on real corpora, and that says nothing about how well the chain mixes.
+
+    Compiled sweeps are of the CPU. Words on another device are swept by torch, and the host waits for every sentence:
+    move them to the CPU.
+
+    >>> grammar = pyrogram.CFG.from_string("S -> 'a' S | 'a'")
+    >>> words = grammar.encode([["a"], ["a"], ["a", "a", "a"]])
+    >>> chain = TreeHastings(pyrogram.models.dirichlet.dirichlet, seed=0)
+    >>> chain.run(words, grammar, concentration=1.0, num_steps=5, progress=False).weights()["rules"]
+    tensor([0.4286, 0.5714])
+
+    :param annealing: simulated annealing: (T, k) lowers the temperature of the target P(t | x, α)^(1/T) geometrically
+        from T to one in k sweeps; or a function from the sweep's number, from zero, to a temperature.
+    :param options: of every :class:`.TreeSampler`: ``batch_size``, ``order``, ``initial_weights``, ``seed``,
+        ``kernel``, ``keep_parts``, ``keep_statistics``, ``keep_weights``.
+    """
+
+    _dirichlets = "integrated out"
+    _options = (*TreeSampler._options, "annealing")
+
+    def __init__(
+        self,
+        model: Callable[..., Any],
+        *,
+        annealing: tuple[float, int] | Callable[[int], float] | None = None,
+        **options: Any,
+    ):
+        super().__init__(model, **options)
+        pair = isinstance(annealing, tuple) and len(annealing) == 2
+        if annealing is not None and not callable(annealing):
+            if not (pair and annealing[0] > 0 and annealing[1] >= 1):
+                raise ValueError(
+                    f"annealing must be (T, k) with T > 0 and k >= 1, or a function of the sweep, not {annealing}"
+                )
+        self.annealing = annealing
+
+    def _check(self, traced: TracedModel) -> None:
+        for site, _, source in traced.computed_blocks():
+            if source.per_sentence:
+                raise ModelError(
+                    f"{type(self).__name__} needs weights that all sentences of site {site!r} share; use TreeGibbs"
+                )
+
+    def temperature(self, sweep: int) -> float:
+        """The temperature of a sweep, counted from zero."""
+        if self.annealing is None:
+            return 1.0
+        if callable(self.annealing):
+            return self.annealing(sweep)
+        start, sweeps = self.annealing
+        return float(start ** max(0.0, 1 - sweep / sweeps))
+
+    def proposal(self, grammar: Grammar, words: Tensor | Sentences, log_weights: Weights) -> TorchDistribution:
+        """What new derivations of a batch of sentences are proposed from; override it in a subclass.
+
+        The chain leaves P(t | x, α) invariant for any distribution that depends on these arguments alone, which know
+        nothing of the derivations of the batch, and gives a positive probability to every derivation that has one.
+        Sweeps with a proposal of one's own are in plain torch, not in compiled code.
+
+        :param grammar: the grammar of the sentences: with their evidence, and tilted, if the model is.
+        :param words: of the batch, shape ``(B, n)``; where something is known of the sentences, :class:`.Sentences`,
+            whose ``words`` these are.
+        :param log_weights: by block, shape ``block.shape``: (f + α) / sum (f + α), f the counts of the sentences
+            outside of the batch, or weights that are given; divided by the temperature.
+        :returns: a distribution of batch shape ``(B,)`` over derivations, as those of ``grammar.derivation``: it has
+            ``sample`` and a normalised ``log_prob``.
+        """
+        return grammar.derivation(None, words, log_weights=log_weights)
+
+    def _sweep(
+        self, problem: CollapsedProblem, state: TreeState, generator: torch.Generator
+    ) -> tuple[Weights, Weights, dict[str, Tensor]]:
+        counts = {name: f.clone() for name, f in state.counts.items()}
+        derivations, accepted = {name: trees.clone() for name, trees in state.derivations.items()}, {}
+        proposal = None if type(self).proposal is TreeHastings.proposal else self.proposal
+        for site in problem.traced.sentences:
+            accepted[site.name] = problem.updates[site.name].hastings(
+                make_corpus_counts(site, counts, problem.alpha(state.point), state.weights),
+                derivations[site.name],
+                problem.order(site, generator if self.order == "shuffled" else None),
+                self.batch_size,
+                generator=generator,
+                temperature=self.temperature(int(state.sweep)),
+                proposal=proposal,
+            )
+        return derivations, counts, accepted
+
+
+class TreeGibbs(TreeSampler):
+    """Weights given derivations (Dirichlets), then derivations given weights, all sentences at once: exact [1].
+
+    Averages of weights are of their means given the derivations. ``batch_size`` and ``order`` play no part.
+    """
+
+    _dirichlets = "drawn"
+
+    def _sweep(
+        self, problem: CollapsedProblem, state: TreeState, generator: torch.Generator
+    ) -> tuple[Weights, Weights, dict[str, Tensor]]:
+        given = {name: safe_log(w.to(torch.float64)) for name, w in state.weights.items()}
+        drawn = {**given, **problem.draw_dirichlets(state.counts, state.point, generator)}
+        derivations, accepted = {}, {}
+        for site in problem.traced.sentences:
+            by_block = {block: drawn[source] for block, source in site.source_of_block.items()}
+            derivations[site.name] = problem.draw(site, by_block, generator)
+            accepted[site.name] = torch.ones(len(site.words), dtype=torch.bool)
+        return derivations, problem.counted(derivations), accepted

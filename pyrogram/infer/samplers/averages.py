@@ -1,6 +1,6 @@
 # Copyright Contributors to the pyrogram project.
 # SPDX-License-Identifier: Apache-2.0
-"""The state of a sampler over derivations, and what it keeps of the sweeps that it has done."""
+"""What a sampler over derivations keeps of the sweeps that it has done."""
 
 from __future__ import annotations
 
@@ -12,43 +12,11 @@ from torch import Tensor
 
 from pyrogram.grammar import Weights
 from pyrogram.infer.model.structure import TracedModel
-from pyrogram.infer.running.state import Info, ragged
+from pyrogram.infer.running.state import ragged
 
 from .chain import averages_restart
 
 _FIRST_ROWS = 64
-
-
-@dataclass(frozen=True)
-class TreeState:
-    """The derivations of all sentences, and what goes with them.
-
-    :param weights: of sources that are not integrated out: ``pyro.param`` sites, which stay as they are, and those that
-        are computed from the point.
-    :param counts: f by source.
-    :param point: latent values that are not integrated out, in unconstrained coordinates, by site.
-    :param log_joint: log P(x, t | α), plus the log density of these latent values, in nats.
-    :param sweep: how many there were before.
-    :param generator: the state of the chain's.
-    :param derivations: by site, shape (N, L).
-    :param tuning: what the kernel of latent values has learnt.
-    """
-
-    weights: Weights
-    counts: Weights
-    point: Weights
-    log_joint: Tensor
-    sweep: Tensor
-    generator: Tensor
-    derivations: Weights = ragged()
-    tuning: Weights = ragged()
-
-
-@dataclass(frozen=True)
-class Swept(Info):
-    """What a sweep tells: the log joint before it, and which proposals were accepted, by site, bool (N,)."""
-
-    accepted: Mapping[str, Tensor]
 
 
 @dataclass(frozen=True)
