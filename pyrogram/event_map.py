@@ -31,6 +31,7 @@ __all__ = [
     "ONE",
     "EventMap",
     "by_block",
+    "event_numbers",
     "first_events",
     "joined",
     "multinomials_of",
@@ -271,6 +272,14 @@ def first_events(blocks: Mapping[str, Block]) -> dict[str, int]:
 def num_events(blocks: Mapping[str, Block]) -> int:
     """Of all blocks."""
     return sum(block.shape.numel() for block in blocks.values())
+
+
+def event_numbers(blocks: Mapping[str, Block], name: str, *index: Tensor | int) -> Tensor:
+    """The numbers of the elements of a block at an index; where its first part is -1, the number of all events."""
+    number: Tensor | int = 0
+    for size, place in zip(blocks[name].shape, index, strict=True):
+        number = number * size + place
+    return torch.where(torch.as_tensor(index[0]) < 0, num_events(blocks), first_events(blocks)[name] + number)
 
 
 def joined(values: Mapping[str, Tensor], blocks: Mapping[str, Block]) -> Tensor:

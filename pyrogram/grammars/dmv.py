@@ -21,7 +21,7 @@ from pyrogram.charts.trees import arc_valences, check_heads, lengths_of, over_va
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.dependency_tree import of_heads
 from pyrogram.distributions.projective_tree import ProjectiveDependencyTree
-from pyrogram.event_map import EventMap, by_block, num_events
+from pyrogram.event_map import EventMap, by_block, event_numbers, first_events, num_events
 from pyrogram.grammar import Block, Grammar, SentenceMultinomials, Weights, checked_inputs, logarithms
 from pyrogram.recursion.run.on_tensors import TensorProgram
 from pyrogram.sentences import Sentences, words_of
@@ -111,14 +111,8 @@ class DMV(PageGrammar):
 
         :param valence: 0 if it says nothing.
         """
-        row = (head * 2 + right) * (self.num_valences if self.valence_attach else 1) + valence
-        return torch.where(head < 0, num_events(self.blocks), self.num_tags + row * self.num_tags + child)
-
-    def _decisions(self, head: Tensor, direction: Tensor, valence: Tensor, decision: int) -> Tensor:
-        """The events of decisions, numbered through all blocks; those of the head -1 are nothing."""
-        S, nothing = self.num_valences, num_events(self.blocks)
-        first = nothing - self.num_tags * 4 * S
-        return torch.where(head < 0, nothing, first + decision + 2 * ((head * 2 + direction) * S + valence))
+        row = (head, right, valence) if self.valence_attach else (head, right)
+        return event_numbers(self.blocks, "attach", *row, child)
 
     def arc_numbers(self, words: Tensor) -> Tensor:
         """The event of each arc, numbered through all blocks; what is no arc has the number of all events.
@@ -158,8 +152,8 @@ class DMV(PageGrammar):
         valence = arc_valences(heads, S)
         at = valence if self.valence_attach else torch.zeros_like(valence)
         taken = torch.where(heads == 0, words, self._attachments(head_words, right, at, words))
-        goes_on = self._decisions(head_words, right, valence, 0)
-        stops = self._decisions(words[..., None], sides, stop_valences(heads, S)[..., 1:, :], 1)
+        goes_on = event_numbers(self.blocks, "stop", head_words, right, valence, 0)
+        stops = event_numbers(self.blocks, "stop", words[..., None], sides, stop_valences(heads, S)[..., 1:, :], 1)
         return torch.cat([taken, goes_on, stops.flatten(-2)], -1)
 
     def counts(self, words: Tensor, heads: Tensor) -> Weights:
@@ -182,14 +176,14 @@ class DMV(PageGrammar):
         :returns: shapes ``(*batch, n+1, n+1, S or 1)``, ``(*batch, n+1, n+1, S)`` [head, child, valence] and
             ``(*batch, n+1, 2, S)``.
         """
-        place, sides = (torch.arange(size, device=words.device) for size in (words.shape[-1] + 1, 2))
-        valences = torch.arange(self.num_valences, device=words.device)
-        heads, right = torch.nn.functional.pad(words, (1, 0), value=-1), (place > place[:, None]).long()
-        goes_on = self._decisions(heads[..., None, None], right[..., None], valences, 0)
+        sizes = words.shape[-1] + 1, 2, self.num_valences
+        place, sides, valences = (torch.arange(size, device=words.device) for size in sizes)
+        heads = torch.nn.functional.pad(words, (1, 0), value=-1)[..., None, None]
+        goes_on = event_numbers(self.blocks, "stop", heads, (place > place[:, None]).long()[..., None], valences, 0)
         arcs = self.arc_numbers(words)
         arcs = arcs if self.valence_attach else arcs[..., None]
         goes_on = goes_on.masked_fill(arcs[..., :1] == num_events(self.blocks), num_events(self.blocks))
-        return arcs, goes_on, self._decisions(heads[..., None, None], sides[:, None], valences, 1)
+        return arcs, goes_on, event_numbers(self.blocks, "stop", heads, sides[:, None], valences, 1)
 
     def _expected(self, arcs: Tensor, stops: Tensor, words: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         """Numbers of the events of sentences, and how often each occurs, both ``(B, E)``: choices, decisions, stops.
@@ -236,10 +230,10 @@ class DMV(PageGrammar):
 
         :param numbers: from :meth:`arc_numbers`, shape ``(B, n+1, n+1[, S])``.
         """
-        V, last = self.num_tags, num_events(self.blocks) - self.blocks["stop"].shape.numel()
-        # What is no attachment, such as the padding, is not looked at.
-        attach = torch.where((numbers >= V) & (numbers < last), numbers, V).to(torch.int32)
-        tables = {"root": np.arange(V), "stop": np.arange(last, num_events(self.blocks)).reshape(V, 2, -1, 2)}
+        first, tables = first_events(self.blocks), self._events.tables
+        is_attachment = (numbers >= first["attach"]) & (numbers < first["stop"])
+        attach = torch.where(is_attachment, numbers, first["attach"]).to(torch.int32)  # others are not looked at
+        tables = {name: tables[name] for name in ("root", "stop")}
         return EventMap(self.blocks, tables, located={"attach": attach.cpu().numpy()})
 
     def _parts(self, words: Tensor, batch: torch.Size, evidence: Mapping[str, Tensor], *, own: bool) -> Iterable[Part]:
