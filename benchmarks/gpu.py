@@ -106,7 +106,7 @@ def agreement(device: torch.device) -> Iterator[str]:
 def sums(arcs: torch.Tensor, by_torch: bool = False) -> object:
     """Log Z and posteriors of plain projective trees."""
     trees = ProjectiveDependencyTree(arcs, valence=True, validate_args=False)
-    return trees._program.marginals(trees._given(trees.batch_shape), by_torch=by_torch)
+    return trees._program.marginals(trees._tensor_inputs(trees.batch_shape), by_torch=by_torch)
 
 
 def throughput(device: torch.device, quick: bool) -> Iterator[str]:
@@ -154,7 +154,7 @@ def throughput(device: torch.device, quick: bool) -> Iterator[str]:
 
 
 def chains_by_torch(states: StateSequence) -> object:
-    program, given = states._given(states.batch_shape, by_word=False)
+    program, given = states._tensor_inputs(states.batch_shape, by_word=False)
     return program.marginals(given, by_sentence=True, by_torch=True)
 
 

@@ -72,7 +72,7 @@ class CollapsedUpdates:
     CHUNK = 2**22
 
     #: How many ``values`` sentence counts have, of subclasses whose sentence counts are that one tensor.
-    num_own: int | None = None
+    num_values: int | None = None
 
     def __init__(self, grammar: Any, words: Tensor | Sentences) -> None:
         self.sentences: Sentences = grammar.sentences(words)
@@ -126,8 +126,8 @@ class CollapsedUpdates:
 
     def fits(self, sentence_counts: SentenceCounts) -> bool:
         """Whether a mapping of tensors can be sentence counts of these sentences, as far as its shapes say."""
-        if self.num_own is not None:
-            return set(sentence_counts) == {"values"} and sentence_counts["values"].shape == (self.num_own,)
+        if self.num_values is not None:
+            return set(sentence_counts) == {"values"} and sentence_counts["values"].shape == (self.num_values,)
         if set(sentence_counts) != {"starts", "events", "values"} or any(
             t.dim() != 1 for t in sentence_counts.values()
         ):

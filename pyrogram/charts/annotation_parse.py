@@ -139,28 +139,28 @@ def parse(
     fine = _Weighted(rules, weights)
     base = _Weighted(replace_subtypes(rules, np.ones_like(rules.subtypes)), base_weights)
 
-    def forests(chunk: Any, found: Any, limit: float, grammar: _Weighted) -> list[Forest]:
+    def forests(chunk: Any, shares: Any, limit: float, grammar: _Weighted) -> list[Forest]:
         """All parses of some sentences, of symbols with at least a posterior."""
         out: list[Any] = [None] * len(chunk)
         todo = iter(range(len(chunk)))
 
         def work(_: Any) -> None:
             for i in todo:
-                mask = found[i] >= (limit or -np.inf)
+                mask = shares[i] >= (limit or -np.inf)
                 out[i] = make_forest(words[chunk[i], : lengths[chunk[i]]], mask, tables, grammar.possible)
 
         run_workers(work, cost=float((lengths[chunk] ** 3.0).sum()) * 1e3)
         return out
 
-    def parse_some(chunk: Any, found: Any) -> None:
+    def parse_some(chunk: Any, shares: Any) -> None:
         n, limit = lengths[chunk], threshold
-        possible = found[np.arange(len(chunk)), 0, n, rules.start] > 0
-        chunk, found = chunk[possible], found[possible]
+        possible = shares[np.arange(len(chunk)), 0, n, rules.start] > 0
+        chunk, shares = chunk[possible], shares[possible]
         while len(chunk):
-            done = decode(chunk, forests(chunk, found, limit, fine), fine, decoder)
-            chunk, found = chunk[~done], found[~done]
+            done = decode(chunk, forests(chunk, shares, limit, fine), fine, decoder)
+            chunk, shares = chunk[~done], shares[~done]
             if limit == 0.0 and len(chunk):  # weights of zero forbid all parses
-                every = forests(chunk, found, limit, base)
+                every = forests(chunk, shares, limit, base)
                 decode(chunk, every, base, decoder if decoder == "max-rule" else "max-rule-sum")
                 return
             limit = limit * 1e-3 if limit > 1e-15 else 0.0
@@ -171,9 +171,9 @@ def parse(
         levels = np.log2([1 + len(forest.rule) for forest in every]).astype(int)
         for level in np.unique(levels):  # of about the same size, for they lie in one table
             group = np.flatnonzero(levels == level)
-            z, found = grammar.parses(Forest.joined([every[i] for i in group]), decoder)
+            z, best = grammar.parses(Forest.joined([every[i] for i in group]), decoder)
             done[group] = z > -np.inf
-            for i, log_p, rules_of_parse in zip(group, z, found, strict=True):
+            for i, log_p, rules_of_parse in zip(group, z, best, strict=True):
                 parses[chunk[i]] = rules_of_parse
                 if grammar is fine and done[i]:
                     log_z[chunk[i]], kept[chunk[i]] = log_p, len(every[i].first) - 1
@@ -185,8 +185,8 @@ def parse(
         chunk, order = np.split(order, [max(1, _MOST // ((longest + 1) ** 2 * len(rules.subtypes)))])
         parse_some(chunk, posteriors(words[chunk, : max(longest, 1)]))
     out = np.full((len(words), max(map(len, parses), default=1) or 1), -1, np.int64)
-    for row, found in zip(out, parses, strict=True):
-        row[: len(found)] = found
+    for row, parse in zip(out, parses, strict=True):
+        row[: len(parse)] = parse
     return out, log_z, kept
 
 

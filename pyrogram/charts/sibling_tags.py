@@ -73,12 +73,12 @@ def second_order_with_tags(p: Any) -> None:
 
 def log_partition(scores: TaggedTreeScores, lengths: Tensor) -> Tensor:
     """The log of the sum over trees and tags, in nats, shape (B,)."""
-    return _program().log_partition(_given(scores, lengths))
+    return _program().log_partition(_inputs(scores, lengths))
 
 
 def marginals(scores: TaggedTreeScores, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Log Z (B,), posterior probabilities of arcs (B, n+1, n+1) [head, dependent], and of tags (B, n, S)."""
-    log_z, counts = _program().marginals(_given(scores, lengths))
+    log_z, counts = _program().marginals(_inputs(scores, lengths))
     return log_z, counts["arc"].sum((-2, -1)), counts["arc"].sum((1, 3))[:, 1:]
 
 
@@ -87,14 +87,14 @@ def sample(
 ) -> tuple[Tensor, Tensor]:
     """Independent pairs of tags and heads, (num_samples, B, n) each, padded with -1."""
     n = scores.arcs.shape[1] - 1
-    rows = _program().draw(_given(scores, lengths), num_samples, _numbers(scores), n, generator)
+    rows = _program().draw(_inputs(scores, lengths), num_samples, _numbers(scores), n, generator)
     return _tags_and_heads(rows, scores)
 
 
 def best(scores: TaggedTreeScores, lengths: Tensor) -> tuple[Tensor, Tensor]:
     """The tags and heads that are most probable together, (B, n) each, padded with -1."""
     n = scores.arcs.shape[1] - 1
-    rows = _program().best(_given(scores, lengths), 1, _numbers(scores), n)[1]
+    rows = _program().best(_inputs(scores, lengths), 1, _numbers(scores), n)[1]
     tags, heads = _tags_and_heads(rows, scores)
     return tags[0], heads[0]
 
@@ -104,7 +104,7 @@ def _program() -> TensorProgram:
     return TensorProgram(second_order_with_tags(), "tree")
 
 
-def _given(scores: TaggedTreeScores, lengths: Tensor) -> TensorInputs:
+def _inputs(scores: TaggedTreeScores, lengths: Tensor) -> TensorInputs:
     weights = {"arc": scores.arcs, "first": scores.firsts, "last": scores.stops, "following": scores.nexts}
     weights |= {"childless": scores.childless, "leaf": scores.leaves}
     return TensorInputs(weights, lengths, sizes={"S": scores.leaves.shape[-1]})

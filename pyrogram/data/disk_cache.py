@@ -140,7 +140,7 @@ def _digest_of(arrays: Mapping[str, Any], about: Mapping[str, str]) -> str:
 
 
 def _of_names(name: str, names: Names) -> dict[str, Any]:
-    return {f"{name}.text": names.text, f"{name}.offsets": names.offsets, f"{name}.given": names.given}
+    return {f"{name}.text": names.text, f"{name}.offsets": names.offsets, f"{name}.given": names.present}
 
 
 def _names(arrays: Mapping[str, Any], name: str) -> Names:
@@ -149,4 +149,4 @@ def _names(arrays: Mapping[str, Any], name: str) -> Names:
 
 def _strings(arrays: Mapping[str, Any], name: str) -> list[str]:
     names = _names(arrays, name)
-    return cast("list[str]", names.to_list(0, len(names.given)))
+    return cast("list[str]", names.to_list(0, len(names.present)))

@@ -45,7 +45,7 @@ class Gathering:
         arrays = {name: getattr(part, name) for name in _ARRAYS}
         for name in _STRINGS if part.tags is None else (*_STRINGS, "tags"):
             arrays[name] = self._tables.setdefault(name, Table()).ids(getattr(part, name))
-        arrays |= {"lengths": narrow(part.lengths), "text": part.sent_ids.text, "given": part.sent_ids.given}
+        arrays |= {"lengths": narrow(part.lengths), "text": part.sent_ids.text, "given": part.sent_ids.present}
         arrays["name_lengths"] = narrow(np.diff(part.sent_ids.offsets))
         for name, array in arrays.items():
             self._parts.setdefault(name, []).append(array)

@@ -159,32 +159,34 @@ class Names:
 
     :param text: all bytes, one string after the other.
     :param offsets: where each string begins, and the end of the last.
-    :param given: which of them are strings; the others are None.
+    :param present: which of them are strings; the others are None.
     """
 
     text: NDArray[np.uint8]
     offsets: Ints
-    given: Bools
+    present: Bools
 
     @staticmethod
     def of(names: Sequence[str | None]) -> Names:
         """The column of a list."""
         encoded = [b"" if name is None else name.encode("utf-8", "surrogatepass") for name in names]
         lengths = np.array([len(part) for part in encoded], dtype=np.int64)
-        given = np.array([name is not None for name in names], dtype=np.bool_)
-        return Names(np.frombuffer(b"".join(encoded), np.uint8), offsets_of(lengths), given)
+        present = np.array([name is not None for name in names], dtype=np.bool_)
+        return Names(np.frombuffer(b"".join(encoded), np.uint8), offsets_of(lengths), present)
 
     def take(self, chosen: Ints) -> Names:
         """Some of them."""
         lengths = np.diff(self.offsets)[chosen]
-        return Names(self.text[ranges(self.offsets[chosen], lengths)], offsets_of(lengths), self.given[chosen])
+        return Names(self.text[ranges(self.offsets[chosen], lengths)], offsets_of(lengths), self.present[chosen])
 
     def to_list(self, start: int, stop: int) -> list[str | None]:
         """Some that stand side by side."""
         at = self.offsets[start : stop + 1].tolist()
         text = self.text[at[0] : at[-1]].tobytes()
-        rows = zip(at, at[1:], self.given[start:stop].tolist(), strict=False)
-        return [text[a - at[0] : b - at[0]].decode("utf-8", "surrogatepass") if given else None for a, b, given in rows]
+        rows = zip(at, at[1:], self.present[start:stop].tolist(), strict=False)
+        return [
+            text[a - at[0] : b - at[0]].decode("utf-8", "surrogatepass") if present else None for a, b, present in rows
+        ]
 
 
 def narrow(numbers: Ints) -> Ints:

@@ -209,8 +209,8 @@ def heads_of(rows: Tensor, N: int) -> Tensor:
 
 def _by_dependent(arcs: Tensor, values: Tensor, N: int) -> Tensor:
     """What arcs have, in the order of their dependents; -1 where there is none."""
-    found = values.new_full((*values.shape[:-1], N), -1)
-    return found.scatter_(-1, torch.where(arcs >= 0, arcs % N, 0), values)[..., 1:]
+    in_order = values.new_full((*values.shape[:-1], N), -1)
+    return in_order.scatter_(-1, torch.where(arcs >= 0, arcs % N, 0), values)[..., 1:]
 
 
 def arcs_of(heads: Tensor) -> Tensor:

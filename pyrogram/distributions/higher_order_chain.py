@@ -149,10 +149,10 @@ class HigherOrderChain(Chain):
                 raise ValueError(
                     f"{name} of order {m} must have shape (..., {', '.join(wanted)}), K = {K}, not {tuple(x.shape)}"
                 )
-        given = {"scores": scores, "transition_scores": transition_scores}
+        by_name = {"scores": scores, "transition_scores": transition_scores}
         dims = {"scores": len(tables["scores"][1]), "transition_scores": m + 1}
         n = scores.shape[-dims["scores"]]
-        super().__init__(given, dims, (n,), K, lengths, {"order": order}, validate_args)
+        super().__init__(by_name, dims, (n,), K, lengths, {"order": order}, validate_args)
 
     @property
     def _program(self) -> TensorProgram:

@@ -187,8 +187,9 @@ class RowDerivation(StructuredDistribution):
                 wide[name] = w.expand(*self._own_batch, *block.shape)
             if not with_graph:
                 tables = wide if self.evidence else logs
-                found: tuple[Tensor, Weights] = self.grammar.sentence_counts(tables, self.words, **self._known)
-                return found
+                log_z_and_counts: tuple[Tensor, Weights]
+                log_z_and_counts = self.grammar.sentence_counts(tables, self.words, **self._known)
+                return log_z_and_counts
             log_z = self.grammar.log_partition(wide, self.words, **self._known)
             counts = torch.autograd.grad(log_z.sum(), list(wide.values()), create_graph=True)
             return log_z, dict(zip(wide, counts, strict=True))

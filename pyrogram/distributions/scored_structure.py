@@ -223,7 +223,7 @@ class ScoredStructure(StructuredDistribution):
     def _flat_lengths(self, batch: torch.Size) -> Tensor:
         return _in_one(self.lengths, batch, torch.Size())
 
-    def _given(self, batch: torch.Size) -> TensorInputs:
+    def _tensor_inputs(self, batch: torch.Size) -> TensorInputs:
         """The sentences of a batch, as the program takes them."""
         return self._weighted(self._flat(batch), self._flat_lengths(batch))
 
@@ -254,12 +254,12 @@ class ScoredStructure(StructuredDistribution):
     # ------------------------------------------------------------------ sums
 
     def _log_partition(self) -> Tensor:
-        return self._program.log_partition(self._given(self._own_batch)).reshape(self._own_batch)
+        return self._program.log_partition(self._tensor_inputs(self._own_batch)).reshape(self._own_batch)
 
     def _summed(self) -> Summed:
         if not isinstance(self._program, TensorProgram):
             return super()._summed()
-        return Summed(self._program.recursion, self._given(self._own_batch), self._own_batch, {})
+        return Summed(self._program.recursion, self._tensor_inputs(self._own_batch), self._own_batch, {})
 
     def _posterior(self) -> tuple[Tensor, ...]:
         """log Z and its gradients by the scores, in the own batch shape."""
@@ -293,8 +293,8 @@ class ScoredStructure(StructuredDistribution):
         :param graph: whether they are differentiated in turn.
         """
         by_weight = [counts[name] for name in weights]
-        found = torch.autograd.grad([*weights.values()], [*scores.values()], by_weight, create_graph=graph)
-        return dict(zip(scores, found, strict=True))
+        gradients = torch.autograd.grad([*weights.values()], [*scores.values()], by_weight, create_graph=graph)
+        return dict(zip(scores, gradients, strict=True))
 
     def marginals(self) -> Tensor:
         """p(a cell holds a label), in the shape of the scores, ``(*batch_shape, *cells, L)`` or without L."""
@@ -314,7 +314,7 @@ class ScoredStructure(StructuredDistribution):
         # A plate in front only asks for more draws; a dimension of size one that was expanded for more sentences.
         simple = self.batch_shape[len(leading) :] == self._own_batch
         batch, number = (self._own_batch, count * leading.numel()) if simple else (self.batch_shape, count)
-        rows = self._program.draw(self._given(batch), number, self._trace, self._most_parts, generator)
+        rows = self._program.draw(self._tensor_inputs(batch), number, self._trace, self._most_parts, generator)
         rows = self._parts(rows)
         if self._labels_are_independent and self.num_labels > 1:
             rows = with_drawn_labels(rows, self._flat(batch)[self._cells], generator)

@@ -47,7 +47,7 @@ class NodeSums(Sums):
     def with_factors(self, names: Sequence[str]) -> TensorProgram:
         return program(names=tuple(names))
 
-    def given(self, log_weights: Mapping[str, Tensor], words: Tensor) -> TensorInputs:
+    def inputs(self, log_weights: Mapping[str, Tensor], words: Tensor) -> TensorInputs:
         lengths, named = self.sentences
         tensors = {name: torch.from_numpy(rows).to(words.device) for name, rows in named.items()}
         n = torch.from_numpy(lengths).to(words.device)
@@ -183,10 +183,12 @@ class LatentAnnotations(PageGrammar):
 
     # ------------------------------------------------------------------ the interface
 
-    def _parts(self, words: Tensor, batch: torch.Size, evidence: Mapping[str, Tensor], *, own: bool) -> Sequence[Part]:
+    def _parts(
+        self, words: Tensor, batch: torch.Size, evidence: Mapping[str, Tensor], *, by_sentence: bool
+    ) -> Sequence[Part]:
         lengths, named = self.nodes(words)
         size = sum(table.size for table in self.annotations.events.tables.values())
-        step = max(1, _MOST_NUMBERS // size if own else len(words))
+        step = max(1, _MOST_NUMBERS // size if by_sentence else len(words))
         parts = []
         for first in range(0, len(words), step):
             rows = slice(first, first + step)
@@ -207,7 +209,7 @@ class LatentAnnotations(PageGrammar):
         :param words: shape ``(B, n)``.
         """
         total = log_weights[BLOCK].new_zeros(len(words), words.shape[-1] + 1, self.rules.width)
-        for part, inputs in self._given(log_weights, words, words.shape[:-1], {}):
+        for part, inputs in self._part_inputs(log_weights, words, words.shape[:-1], {}):
             _, items = part.sums.item_counts(inputs, ["X"], {}, part.batch)
             total[part.rows, : items["X"].shape[1]] = items["X"]
         return total

@@ -294,13 +294,17 @@ class CFG(PageGrammar):
 
         return evidence.kept(batch, forbidding) if isinstance(evidence, Factors) else forbidding()
 
-    def _batches(self, words: Tensor, batch: torch.Size, evidence: Mapping[str, Tensor], own: bool) -> list[Batch]:
+    def _batches(
+        self, words: Tensor, batch: torch.Size, evidence: Mapping[str, Tensor], by_sentence: bool
+    ) -> list[Batch]:
         """See :meth:`_parts`."""
         matches = self._matches_given(words, batch, evidence)
-        return batches(self._blocks, self.table, matches, own=own)
+        return batches(self._blocks, self.table, matches, by_sentence=by_sentence)
 
-    def _parts(self, words: Tensor, batch: torch.Size, evidence: Mapping[str, Tensor], *, own: bool) -> Sequence[Part]:
-        return [sentences.part for sentences in self._batches(words, batch, evidence, own)]
+    def _parts(
+        self, words: Tensor, batch: torch.Size, evidence: Mapping[str, Tensor], *, by_sentence: bool
+    ) -> Sequence[Part]:
+        return [sentences.part for sentences in self._batches(words, batch, evidence, by_sentence)]
 
     def _most_elements(self, n: int) -> int:
         return longest(self.table, n, with_silent=True)
@@ -328,7 +332,7 @@ class CFG(PageGrammar):
         """
         K, n = len(self.nonterminals), words.shape[-1]
         total = log_weights[BLOCK].new_zeros(len(words), n + 1, n + 1, K)
-        for batch in self._batches(words, words.shape[:-1], evidence or {}, own=True):
+        for batch in self._batches(words, words.shape[:-1], evidence or {}, by_sentence=True):
             part = batch.part
             log_z, items = part.sums.item_counts(
                 part.inputs(log_weights, words), batch.items, part.evidence, part.batch
@@ -359,7 +363,7 @@ class CFG(PageGrammar):
         if criterion not in ("spans", "rules"):
             raise ValueError(f"criterion must be 'spans' or 'rules', not {criterion!r}")
         n, rows = words.shape[-1], list[Tensor]()
-        for batch in self._batches(words, words.shape[:-1], evidence or {}, own=True):
+        for batch in self._batches(words, words.shape[:-1], evidence or {}, by_sentence=True):
             part = batch.part
             inputs = part.inputs(log_weights, words)
             if criterion == "spans":
@@ -407,7 +411,7 @@ class CFG(PageGrammar):
         part, names = batch.part, [*batch.part.evidence]
         return Plan(
             *(Rules(self), sentences, part.sums.with_factors(names).program, batch.sizes, part.events, batch.lists),
-            given={bonus_name(name): SentenceTable.of(np.exp(x.numpy())) for name, x in part.evidence.items()},
+            factors={bonus_name(name): SentenceTable.of(np.exp(x.numpy())) for name, x in part.evidence.items()},
             sums=part.sums.summing(names).program,
         )
 
@@ -426,10 +430,10 @@ class CFG(PageGrammar):
     @property
     def initialisers(self) -> Mapping[str, Callable[..., Weights]]:
         """``uniform``, ``random`` and, where the grammar came with weights, ``given``."""
-        return {**super().initialisers, **({} if self.weights is None else {"given": _given})}
+        return {**super().initialisers, **({} if self.weights is None else {"given": _given_weights})}
 
 
-def _given(grammar: CFG, words: Tensor) -> Weights:
+def _given_weights(grammar: CFG, words: Tensor) -> Weights:
     """The weights that the grammar came with, normalised."""
     assert grammar.weights is not None
     w = grammar.weights[BLOCK].to(words.device, torch.get_default_dtype())

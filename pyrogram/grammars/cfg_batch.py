@@ -192,24 +192,24 @@ class Batch:
         return by_number
 
 
-def batches(blocks: Mapping[str, Block], rules: RuleTable, matches: Matches, *, own: bool) -> list[Batch]:
+def batches(blocks: Mapping[str, Block], rules: RuleTable, matches: Matches, *, by_sentence: bool) -> list[Batch]:
     """All sentences, in as many batches as memory asks for; none for no sentences. Kept with the matches.
 
-    :param own: whether every sentence has weights, counts, or posteriors of spans of its own.
+    :param by_sentence: whether every sentence has weights, counts, or posteriors of spans of its own.
     """
     kept = matches.__dict__.setdefault("batches", {})
-    if own not in kept:
-        kept[own] = _batches(blocks, rules, matches, own)
-    all_batches: list[Batch] = kept[own]
+    if by_sentence not in kept:
+        kept[by_sentence] = _batches(blocks, rules, matches, by_sentence)
+    all_batches: list[Batch] = kept[by_sentence]
     return all_batches
 
 
-def _batches(blocks: Mapping[str, Block], rules: RuleTable, matches: Matches, own: bool) -> list[Batch]:
+def _batches(blocks: Mapping[str, Block], rules: RuleTable, matches: Matches, by_sentence: bool) -> list[Batch]:
     if len(matches) == 0:
         return []
     whole = Batch(blocks, rules, matches)
     size = sum(int(np.prod(places.shape[1:])) for places in whole.places.values())
-    if own or matches.forbidden is not None:
+    if by_sentence or matches.forbidden is not None:
         size += sum(events.size for events in whole.kinds.events.values())
         size += (matches.max_length + 1) ** 2 * whole.sizes["N"]
     step = max(8, _MOST_NUMBERS // max(size, 1))

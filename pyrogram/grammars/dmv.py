@@ -236,8 +236,10 @@ class DMV(PageGrammar):
         tables = {name: tables[name] for name in ("root", "stop")}
         return EventMap(self.blocks, tables, located={"attach": attach.cpu().numpy()})
 
-    def _parts(self, words: Tensor, batch: torch.Size, evidence: Mapping[str, Tensor], *, own: bool) -> Iterable[Part]:
-        if not own:
+    def _parts(
+        self, words: Tensor, batch: torch.Size, evidence: Mapping[str, Tensor], *, by_sentence: bool
+    ) -> Iterable[Part]:
+        if not by_sentence:
             return [Part(slice(None), self._shared_sums, self._events, evidence, batch)]
         events = self._events_by_position(self.arc_numbers(words))  # so there are fewer weights to raise
         return [Part(slice(None), self._sums(by_position=True), events, evidence, batch)]
@@ -300,7 +302,7 @@ class DMV(PageGrammar):
         if factors is None:
             return None
         program, sizes = self.program(evidence=bool(factors)).program, {"V": self.num_tags}
-        return Plan(Heads(self), sentences, program, sizes, self._events, given=factors)
+        return Plan(Heads(self), sentences, program, sizes, self._events, factors=factors)
 
     def derivation(
         self,

@@ -72,7 +72,7 @@ class DMVSentenceMultinomials(SentenceMultinomials):
         into = self._tables(counts)
         tables["root"] = tables["root"][chosen]
         into["root"] = torch.zeros_like(tables["root"])
-        inputs = self._given(tables, self.words[chosen], self._pairs[chosen])
+        inputs = self._inputs(tables, self.words[chosen], self._pairs[chosen])
         sums, _ = self._program.program.log_counts(inputs.arrays(), into={name: t.numpy() for name, t in into.items()})
         counts["root"][chosen] = into["root"]
         first = log_weights["root"]
@@ -94,7 +94,7 @@ class DMVSentenceMultinomials(SentenceMultinomials):
             "stop": rows["stop"].reshape(1, -1, 2, S, 2),
         }
 
-    def _given(self, tables: Mapping[str, Tensor], words: Tensor, pairs: Tensor) -> TensorInputs:
+    def _inputs(self, tables: Mapping[str, Tensor], words: Tensor, pairs: Tensor) -> TensorInputs:
         sizes = {"V": self.grammar.num_tags, "P": tables["stop"].shape[1]}
         return TensorInputs(tables, lengths_of(words), {"w": words, "h": pairs}, sizes)
 
@@ -107,6 +107,6 @@ class DMVSentenceMultinomials(SentenceMultinomials):
         of_pair = 2 * self.grammar.num_valences
         wanted = index["stop"][::of_pair] // of_pair  # the pairs of these sentences
         pairs = torch.searchsorted(wanted, self._pairs[sentences])
-        inputs = self._given(self._tables(log_weights), self.words[sentences], pairs)
+        inputs = self._inputs(self._tables(log_weights), self.words[sentences], pairs)
         log_z, counts = self._program.marginals(inputs, by_torch=True)
         return log_z, {name: counts[name].reshape(log_weights[name].shape) for name in log_weights}

@@ -107,8 +107,10 @@ class RankSpaceProgram(TensorProgram):
             leaves = [t.detach().clone().requires_grad_() for t in reduced.weights.values()]
             ranks = self._in_rank_space(reduced, leaves)
             by_rank = list(ranks.weights.values())
-            log_z, found = self._ranks.log_counts(ranks.with_weights([t.detach() for t in by_rank]), scale)
-            grads = dict(zip(inputs.weights, torch.autograd.grad(by_rank, leaves, list(found.values())), strict=True))
+            log_z, by_table = self._ranks.log_counts(ranks.with_weights([t.detach() for t in by_rank]), scale)
+            grads = dict(
+                zip(inputs.weights, torch.autograd.grad(by_rank, leaves, list(by_table.values())), strict=True)
+            )
         emission = torch.zeros_like(inputs.in_rows().weights["emission"])
         grads["emission"] = emission.index_copy_(-1, used, grads["emission"])
         return log_z, {name: table if inputs.batched else table[0] for name, table in grads.items()}

@@ -148,7 +148,7 @@ def mixed_plan(blocks: Mapping[str, Block], one: Plan, num_components: int) -> P
         {**one.sizes, COMPONENTS: K},
         events.mixed(blocks, SHARE, weights),
         one.lists,
-        one.given,
+        one.factors,
         named=one.named,
         nats=None if one.nats is None else np.append(np.zeros(K), np.tile(one.nats, K)),  # of shares there are none
     )

@@ -45,7 +45,7 @@ class Part(NamedTuple):
         :param words: of all sentences, shape ``(B, n)``.
         """
         chosen = {name: w if w.shape[0] == 1 else w[self.rows] for name, w in log_weights.items()}
-        return self.sums.given(self.events.gathered(chosen), words[self.rows])
+        return self.sums.inputs(self.events.gathered(chosen), words[self.rows])
 
     def summed(self, inputs: TensorInputs) -> tuple[TensorProgram, TensorInputs]:
         """The program for log Z and counts, and what it is run on."""
@@ -65,12 +65,14 @@ class PageGrammar(Grammar):
     """
 
     @abstractmethod
-    def _parts(self, words: Tensor, batch: torch.Size, evidence: Mapping[str, Tensor], *, own: bool) -> Iterable[Part]:
+    def _parts(
+        self, words: Tensor, batch: torch.Size, evidence: Mapping[str, Tensor], *, by_sentence: bool
+    ) -> Iterable[Part]:
         """The pages that sum over the B sentences of a batch.
 
         :param words: shape ``(B, n)``.
         :param evidence: see :meth:`log_partition`.
-        :param own: whether each sentence has numbers of its own, weights or counts, which memory must hold.
+        :param by_sentence: whether each has numbers of its own, weights or counts, which memory must hold.
         """
 
     @abstractmethod
@@ -112,11 +114,11 @@ class PageGrammar(Grammar):
         words: Tensor | Sentences,
         evidence: Mapping[str, Tensor] | None,
         *,
-        own: bool = False,
+        by_sentence: bool = False,
     ) -> tuple[Iterator[tuple[Part, TensorInputs]], torch.Size]:
         """What recursions are run on, part by part, without evidence; and the batch shape.
 
-        :param own: see :meth:`_parts`.
+        :param by_sentence: see :meth:`_parts`.
         """
         words = checked_inputs(self, log_weights, words)
         if self.bias.parts:
@@ -129,23 +131,25 @@ class PageGrammar(Grammar):
         batch, n = torch.Size(words.shape[:-1]), words.shape[-1]
         batch = broadcast_shapes(batch, *batches) if batches else batch
         rows = words if words.shape == (batch.numel(), n) else words.expand(*batch, n).reshape(batch.numel(), n)
-        return self._given(self.expanded(log_weights, batch), rows, batch, evidence or {}, own=own), batch
+        return self._part_inputs(
+            self.expanded(log_weights, batch), rows, batch, evidence or {}, by_sentence=by_sentence
+        ), batch
 
-    def _given(
+    def _part_inputs(
         self,
         log_weights: Weights,
         words: Tensor,
         batch: torch.Size,
         evidence: Mapping[str, Tensor],
         *,
-        own: bool = False,
+        by_sentence: bool = False,
     ) -> Iterator[tuple[Part, TensorInputs]]:
         """The same, of the B sentences of a batch; one part after the other, for memory.
 
         :param log_weights: by block, from :meth:`expanded`.
         """
-        own = own or any(w.shape[0] > 1 for w in log_weights.values())
-        for part in self._parts(words, batch, evidence, own=own):
+        by_sentence = by_sentence or any(w.shape[0] > 1 for w in log_weights.values())
+        for part in self._parts(words, batch, evidence, by_sentence=by_sentence):
             yield part, part.inputs(log_weights, words)
 
     def expanded(self, log_weights: Mapping[str, Tensor], batch: torch.Size) -> Weights:
@@ -175,7 +179,7 @@ class PageGrammar(Grammar):
         """
         words, log_zs, total, is_compiled = checked_inputs(self, log_weights, words, shared=True), [], Weights(), True
         shared = {name: w.detach() for name, w in self.expanded(log_weights, words.shape[:-1]).items()}
-        for part, inputs in self._given(shared, words, torch.Size(words.shape[:-1]), evidence or {}):
+        for part, inputs in self._part_inputs(shared, words, torch.Size(words.shape[:-1]), evidence or {}):
             constants = self._constants(part, inputs) if words.is_cpu else None  # raised once for many calls
             if constants is None:
                 program, inputs = part.summed(inputs)
@@ -208,7 +212,7 @@ class PageGrammar(Grammar):
         :param evidence: see :meth:`log_partition`.
         """
         log_weights = {name: log_weights[name].detach() for name in self.blocks if name in log_weights}
-        parts, batch = self._on(log_weights, words, evidence, own=True)
+        parts, batch = self._on(log_weights, words, evidence, by_sentence=True)
         log_zs, counts = [], []
         for part, inputs in parts:
             program, inputs = part.summed(inputs)
@@ -247,7 +251,7 @@ class PageGrammar(Grammar):
         :param evidence: see :meth:`log_partition`; its bonus is part of the log weights of derivations.
         """
         n, scores, rows = words.shape[-1], list[tuple[Part, Tensor]](), list[tuple[Part, Tensor]]()
-        for part, inputs in self._given(log_weights, words, words.shape[:-1], evidence or {}):
+        for part, inputs in self._part_inputs(log_weights, words, words.shape[:-1], evidence or {}):
             program, inputs = part.chosen(inputs)
             of_part, elements = program.best(inputs, k, part.events.strides, self._most_elements(n))
             scores.append((part, of_part))
@@ -263,7 +267,7 @@ class PageGrammar(Grammar):
         :raises ValueError: if a sentence has no derivation.
         """
         n, log_zs, rows = words.shape[-1], list[tuple[Part, Tensor]](), list[tuple[Part, Tensor]]()
-        for part, inputs in self._given(log_weights, words, words.shape[:-1], evidence or {}):
+        for part, inputs in self._part_inputs(log_weights, words, words.shape[:-1], evidence or {}):
             program, inputs = part.chosen(inputs)
             seed = int(torch.randint(2**62, ()))
             of_part, elements = program.drawn(inputs, number, seed, part.events.strides, self._most_elements(n))

@@ -151,7 +151,9 @@ class RecursiveGrammar(PageGrammar):
 
     # ------------------------------------------------------------------ the page
 
-    def _parts(self, words: Tensor, batch: torch.Size, evidence: Mapping[str, Tensor], *, own: bool) -> Sequence[Part]:
+    def _parts(
+        self, words: Tensor, batch: torch.Size, evidence: Mapping[str, Tensor], *, by_sentence: bool
+    ) -> Sequence[Part]:
         return [Part(slice(None), self._sums, self.events, evidence, batch)]
 
     # ------------------------------------------------------------------ expected numbers of items
@@ -210,7 +212,7 @@ class RecursiveGrammar(PageGrammar):
         tables = {bonus_name(name): table for name, table in factors.items()}
         return Plan(
             *(self.structure, sentences, program.program, fitted.sizes, self.events, fitted.lists),
-            given=tables,
+            factors=tables,
         )
 
     def derivation(
@@ -294,7 +296,7 @@ class RecursiveGrammar(PageGrammar):
             lengths = torch.arange(1, n + 1)[:, None]
             rows = torch.where(torch.arange(n) < lengths, 0, -1)
             ones = {n: torch.ones(1, *t.shape, dtype=torch.float64) for n, t in self.events.tables.items()}
-            scores, _ = self._sums.program.best(self._sums.given(ones, rows), 1, {}, 1)
+            scores, _ = self._sums.program.best(self._sums.inputs(ones, rows), 1, {}, 1)
             self._longest[n] = max(1, round(float(scores.max())))
         return self._longest[n]
 

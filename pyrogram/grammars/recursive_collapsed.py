@@ -46,7 +46,7 @@ class Plan:
     :param sizes: numbers of symbols, by the names of sizes.
     :param events: which events of the grammar the elements of the program's tables are.
     :param lists: columns of lists of rules.
-    :param given: factors of parts of derivations, see :class:`.Corpus`.
+    :param factors: of parts of derivations, see :class:`.Corpus`.
     :param entries: where weights are tied, which entry of all each event is.
     :param nats: logs of factors of events that are not counted; None: there are none.
     :param sums: a program with the same sums, by which no derivations are drawn; None: the same.
@@ -59,7 +59,7 @@ class Plan:
     sizes: Mapping[str, int]
     events: EventMap
     lists: Mapping[str, Any] = field(default_factory=dict)
-    given: Mapping[str, SentenceTable] = field(default_factory=dict)
+    factors: Mapping[str, SentenceTable] = field(default_factory=dict)
     entries: Numbers | None = None
     nats: Any = None
     sums: Program | None = None
@@ -155,7 +155,7 @@ class RecursiveUpdates(CollapsedUpdates):
         is_one_to_one = events.is_injective if linked else events.is_one_to_one
         corpus = Corpus(
             *(self.words.numpy(), events.lookups, self._entries, multinomials, plan.sizes, plan.lists),
-            given=plan.given,
+            factors=plan.factors,
             located=plan.events.located,
             nats=plan.nats,
             positions=self._structure.positions(self.words.shape[1]),
@@ -165,7 +165,7 @@ class RecursiveUpdates(CollapsedUpdates):
         sums = None if plan.sums is None else plan.sums.recursion
         self._engine = SweepEngine(plan.program.recursion, corpus, sums)
         self._starts, self._sizes, self._places = self._engine.events.places
-        self.num_own = len(self._places)
+        self.num_values = len(self._places)
         #: By block, the numbers of its events and of its multinomials. Two more are padding and nothing.
         self._numbers: dict[str, tuple[slice, slice]] = {}
         first = self._size
@@ -192,7 +192,7 @@ class RecursiveUpdates(CollapsedUpdates):
         return type(self)(grammar, replace(self.plan, entries=events))
 
     def log_tilt(self, trees: Tensor) -> Tensor:
-        if self.plan.nats is None and not self.plan.given:  # weights are all that a derivation has
+        if self.plan.nats is None and not self.plan.factors:  # weights are all that a derivation has
             return torch.zeros((), dtype=torch.float64)
         total = self._log_factors(trees)
         if self.plan.nats is None:
@@ -290,11 +290,11 @@ class RecursiveUpdates(CollapsedUpdates):
         values = sentence_counts["values"]
         tables = values.new_zeros(len(sentences), self._num_numbers)
         for k, i in enumerate(sentences.tolist()):
-            own = self._own(i)
-            tables[k].index_add_(0, torch.from_numpy(self._places[own]), values[own])
+            places = self._places_of(i)
+            tables[k].index_add_(0, torch.from_numpy(self._places[places]), values[places])
         return self._by_block(tables[:, : self._size])
 
-    def _own(self, sentence: int) -> slice:
+    def _places_of(self, sentence: int) -> slice:
         start = int(self._starts[sentence])
         return slice(start, start + int(self._sizes[sentence]))
 

@@ -64,7 +64,7 @@ class Sums:
         """The name of the table of factors of an item or a weight."""
         return bonus_name(name)
 
-    def given(self, log_weights: Mapping[str, Tensor], words: Tensor) -> TensorInputs:
+    def inputs(self, log_weights: Mapping[str, Tensor], words: Tensor) -> TensorInputs:
         """What it computes on.
 
         :param log_weights: by block, shape ``(B, *shape)``, or ``(1, *shape)`` for all sentences alike.

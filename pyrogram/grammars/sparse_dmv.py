@@ -42,8 +42,8 @@ class PositionSums(TreeSums):
 
     width: int
 
-    def given(self, log_weights: Mapping[str, Tensor], words: Tensor) -> TensorInputs:
-        return super().given(log_weights, words[:, : self.width])
+    def inputs(self, log_weights: Mapping[str, Tensor], words: Tensor) -> TensorInputs:
+        return super().inputs(log_weights, words[:, : self.width])
 
 
 class SparseDMV(DMV):
@@ -208,7 +208,9 @@ class SparseDMV(DMV):
 
     # ------------------------------------------------------------------ log Z and counts
 
-    def _parts(self, words: Tensor, batch: torch.Size, evidence: Mapping[str, Tensor], *, own: bool) -> Iterator[Part]:
+    def _parts(
+        self, words: Tensor, batch: torch.Size, evidence: Mapping[str, Tensor], *, by_sentence: bool
+    ) -> Iterator[Part]:
         """A few sentences of like lengths at a time, whose attachments have weights by position."""
         for part in self._known_parts(words):
             if evidence:
@@ -245,8 +247,8 @@ class SparseDMV(DMV):
             numbers = self.arc_numbers(words[rows, :width])
             logs = self._log_parts(numbers[..., 0] if self.valence_attach else numbers)
             evidence = {} if logs is None else {"arc_scores": logs}
-            own = PositionSums(**vars(sums), width=width)
-            yield Part(rows, own, self._events_by_position(numbers), evidence, rows.shape)
+            narrow = PositionSums(**vars(sums), width=width)
+            yield Part(rows, narrow, self._events_by_position(numbers), evidence, rows.shape)
             begin += len(rows)
 
     def drawn(
@@ -259,12 +261,12 @@ class SparseDMV(DMV):
         :raises ValueError: if a sentence has no tree.
         """
         heads, batch = torch.where(words >= 0, 0, -1), words.shape[:-1]
-        for part, inputs in self._given(self.expanded(log_weights, batch), words, batch, {}):
+        for part, inputs in self._part_inputs(self.expanded(log_weights, batch), words, batch, {}):
             program, inputs = part.chosen(inputs)
             N = part.events.located["attach"].shape[1]
             trace = {"attach": (0, N, 1, 0) if self.valence_attach else (0, N, 1)}
-            found = heads_of(program.draw(inputs, 1, trace, N - 1, generator)[0], N)
-            heads[part.rows, : N - 1] = torch.where(found >= 0, found, heads[part.rows, : N - 1])
+            drawn = heads_of(program.draw(inputs, 1, trace, N - 1, generator)[0], N)
+            heads[part.rows, : N - 1] = torch.where(drawn >= 0, drawn, heads[part.rows, : N - 1])
         return heads
 
     # ------------------------------------------------------------------ the rest

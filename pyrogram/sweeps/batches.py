@@ -67,13 +67,13 @@ LISTED: list[Array | Name] = [WEIGHTS, TILTS, *list_parameters("elements")]
 class Sweeps(Blocks):
     """Code that goes through batches of sentences, in float64.
 
-    :param given: tables of weights that are no events.
+    :param constants: tables of weights that are no events.
     :param listed: whether the elements of sentences are listed, see :mod:`.events`.
     :param lanes: eight, or one. A sentence's numbers are in cells of eight: lanes, or a vector.
     """
 
-    def __init__(self, recursion: Recursion, given: frozenset[str], listed: bool, lanes: int) -> None:
-        self.listed, self.layout = listed, SentenceLayout(lower(recursion), given, listed)
+    def __init__(self, recursion: Recursion, constants: frozenset[str], listed: bool, lanes: int) -> None:
+        self.listed, self.layout = listed, SentenceLayout(lower(recursion), constants, listed)
         super().__init__(recursion, lanes, "float64", self.layout, shared=bool(recursion.linked), logs=False)
 
     def sweep_parameters(self) -> list[Array | Name]:

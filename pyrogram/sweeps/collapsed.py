@@ -26,7 +26,7 @@ from .events import CELL
 from .layout import ENTRIES_END, FIRST, NUMBERS_END, OUT, SENTENCE
 from .replacements import COUNTS
 
-OWN, ENTROPIES = Array("own", "real"), Array("entropies", "real")
+OLD, ENTROPIES = Array("old", "real"), Array("entropies", "real")
 
 
 class CollapsedSweep(Sweeps):
@@ -37,7 +37,7 @@ class CollapsedSweep(Sweeps):
         self.elements.tables.place(code)
         for low, high in self.batches():
             for _ in self.blocks_of(low, high):
-                self.weigh(OWN)
+                self.weigh(OLD)
                 self.feed_reals()
                 self.inside()
                 self.put_log_z()
@@ -52,7 +52,7 @@ class CollapsedSweep(Sweeps):
             with code.loop("member", low, high) as x:
                 self._replace(code.let(ORDER[x]))
         drained = [self.layout.posteriors[0]] if self.listed else []
-        return Function("collapsed_vb", [*self.sweep_parameters(), OWN, OUT, ENTROPIES, *drained], code.body)
+        return Function("collapsed_vb", [*self.sweep_parameters(), OLD, OUT, ENTROPIES, *drained], code.body)
 
     def _clear(self) -> None:
         """Zero for posteriors of elements."""
@@ -89,7 +89,7 @@ class CollapsedSweep(Sweeps):
         first = code.let(Array("places.starts", "int")[b])
         with code.loop("number", first, first + Array("places.counts", "int")[b]) as i:
             # What rounding leaves of nothing may be below it; whoever reads it sees to that.
-            code.add(COUNTS, PLACES[i], OUT[i] - OWN[i])
+            code.add(COUNTS, PLACES[i], OUT[i] - OLD[i])
 
     def _score(self) -> None:
         """Entropy: log Z minus the expected log weight, eight entries at a time.

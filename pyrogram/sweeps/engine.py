@@ -54,11 +54,11 @@ class SweepEngine:
         self.recursion, self._sums, self._cells, self.corpus = recursion, sums or recursion, lower(recursion), corpus
         self._positions = max(len(rule.positions) for rule in recursion.rules)  # the power of n that a chart takes
         self._lists = {name: np.ascontiguousarray(column, np.int64) for name, column in corpus.lists.items()}
-        self.given = {
+        self.factors = {
             name: SentenceTable(np.ascontiguousarray(rows, np.float64), row)
-            for name, (rows, row) in corpus.given.items()
+            for name, (rows, row) in corpus.factors.items()
         }
-        self._layout = SentenceLayout(self._cells, frozenset(self.given), not corpus.is_direct)
+        self._layout = SentenceLayout(self._cells, frozenset(self.factors), not corpus.is_direct)
         width = max(1, corpus.words.shape[1]) if corpus.positions else 0
         self._no_positions = trace_values(
             self._layout, corpus.positions, np.full((len(corpus.words), width), -1, np.int64), "positions"
@@ -105,7 +105,7 @@ class SweepEngine:
         some = copy.copy(self)
         some._lengths, some._words = self._lengths[these], {n: w.some(these) for n, w in self._words.items()}
         some._links = {name: links[these] for name, links in self._links.items()}
-        some.given = {name: SentenceTable(rows, row[these]) for name, (rows, row) in self.given.items()}
+        some.factors = {name: SentenceTable(rows, row[these]) for name, (rows, row) in self.factors.items()}
         some.events = SentenceEvents.direct(self.corpus, np.where(events == NEVER, nothing, one), elements)
         counts, out = np.full(nothing + 1, UNCOUNTED), np.zeros(len(some.events.places.values))
         alpha = np.ones_like(counts)
@@ -118,7 +118,7 @@ class SweepEngine:
         self,
         counts: Numbers,
         alpha: Numbers,
-        own: Numbers,
+        old: Numbers,
         out: Numbers,
         order: Numbers,
         batch_size: int,
@@ -129,12 +129,12 @@ class SweepEngine:
 
         :param counts: of the corpus, changed. Where they are minus infinity, ``alpha`` alone is the weight.
         :param alpha: one for padding.
-        :param own: sentence counts.
+        :param old: sentence counts.
         :param out: the new ones.
         :param order: a permutation of the sentences, int64.
         """
         values = self._values(counts, alpha, batch_size)
-        values |= {"own": own, "out": out, "entropies": np.zeros(len(self._lengths))}
+        values |= {"old": old, "out": out, "entropies": np.zeros(len(self._lengths))}
         self._run("collapsed_vb", values, order, batch_size)
         return values["log_z"], values["entropies"]
 
@@ -236,7 +236,7 @@ class SweepEngine:
             values |= {f"words.{name}": numbers, f"words.{name}.b": numbers.shape[1]}
         values |= {f"size.{name}": size for name, size in self.corpus.sizes.items()}
         values |= {f"list.{name}": column for name, column in self._lists.items()}
-        for name, (rows, row) in self.given.items():
+        for name, (rows, row) in self.factors.items():
             values |= {f"row.{name}": row} | table_parameters(f"weight.{name}", rows, "b")
         for name, shape in self.corpus.shapes.items():
             values |= {f"extent.{name}.{a}": s for a, s in enumerate(shape)}
@@ -260,10 +260,10 @@ class SweepEngine:
             (sweep, recursion), listed = kinds[name], self._layout.listed
 
             def make() -> list[Function]:
-                sweeps = sweep(recursion, self._layout.given, listed, lanes)
+                sweeps = sweep(recursion, self._layout.constants, listed, lanes)
                 return [sweeps.function(), sweeps.size()]
 
             here = hash_of_sources(Path(__file__).parent)  # code is made by both
-            kind = f"sweeps: {name} given {sorted(self._layout.given)}, {'listed' if listed else 'direct'}, {here}"
+            kind = f"sweeps: {name} given {sorted(self._layout.constants)}, {'listed' if listed else 'direct'}, {here}"
             self._functions[name, lanes] = compiled(recursion, kind, make, "float64", lanes)
         return self._functions[name, lanes]

@@ -87,7 +87,7 @@ class Corpus:
         nothing here; the last but one is padding's, its own multinomial, and that of the last one, nothing's.
     :param sizes: numbers of symbols, by the names of sizes.
     :param lists: columns of lists of rules.
-    :param given: weights that are no events.
+    :param factors: of parts of derivations, weights that are no events.
     :param located: the events that weights by position are, shape ``(N, n + 1, ..., *sizes)``.
     :param nats: logs of factors of the R events, which multiply their weights and are not counted.
     :param positions: numbers of the positions of weights that a derivation has, by table: the first one, and strides
@@ -101,7 +101,7 @@ class Corpus:
     multinomials: Numbers
     sizes: Mapping[str, int] = field(default_factory=dict)
     lists: Mapping[str, Numbers] = field(default_factory=dict)
-    given: Mapping[str, SentenceTable] = field(default_factory=dict)
+    factors: Mapping[str, SentenceTable] = field(default_factory=dict)
     located: Mapping[str, Numbers] = field(default_factory=dict)
     nats: Numbers | None = None
     positions: Trace = field(default_factory=dict)

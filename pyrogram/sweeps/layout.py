@@ -36,7 +36,7 @@ class SentenceLayout(Layout):
 
     def parameters(self) -> list[Array | Name]:
         parameters = [p for p in super().parameters() if not p.name.startswith("weight.") or self._is_given(p.name)]
-        parameters += [self._rows(w.name) for w in self.weights if w.name in self.given]
+        parameters += [self._rows(w.name) for w in self.weights if w.name in self.constants]
         parameters += [self._extent(w, a) for w in self.events for a in range(w.num_axes)]
         for name in self.kinds_of_words:
             parameters += [
@@ -48,7 +48,7 @@ class SentenceLayout(Layout):
 
     def _is_given(self, parameter: str) -> bool:
         """Whether a parameter is a table that is given, or one of its strides."""
-        return any(f"{parameter}.".startswith(f"weight.{name}.") for name in self.given)
+        return any(f"{parameter}.".startswith(f"weight.{name}.") for name in self.constants)
 
     @cached_property
     def _word_axes(self) -> WordAxes:
@@ -69,7 +69,7 @@ class SentenceLayout(Layout):
         return Array(f"kinds.{x.words}", "int")[B * Name(f"kinds.{x.words}.b", "int") + self.symbol(x)]
 
     def row(self, table: str) -> Expression:
-        return Name(f"row.of.{table}", "int") if table in self.given else super().row(table)
+        return Name(f"row.of.{table}", "int") if table in self.constants else super().row(table)
 
     def _extent(self, w: WeightTable, axis: int) -> Name:
         return Name(f"extent.{w.name}.{axis}", "int")
@@ -91,7 +91,7 @@ class SentenceLayout(Layout):
         code.set(SENTENCE.name, Array("places.starts", "int")[B])
         code.set(ENTRIES_END.name, Array("entry_ends", "int")[B])
         code.set(NUMBERS_END.name, Array("places.counts", "int")[B])
-        for w in (w for w in self.weights if w.name in self.given):  # derivations have no numbers of these
+        for w in (w for w in self.weights if w.name in self.constants):  # derivations have no numbers of these
             code.set(f"row.of.{w.name}", self._rows(w.name)[B])
             code.set(f"trace.{w.name}", -1)
             for axis in range(w.num_axes):
@@ -116,10 +116,10 @@ class SentenceLayout(Layout):
 
     def weight(self, ref: Ref, table: str | None = None) -> Element:
         """The weight of an event, or one that is given."""
-        return super().weight(ref, table) if ref.table in self.given else NUMBERS[FIRST + self._place(ref)]
+        return super().weight(ref, table) if ref.table in self.constants else NUMBERS[FIRST + self._place(ref)]
 
     def strides(self, ref: Ref, prefix: str) -> list[Expression]:
-        return super().strides(ref, prefix if ref.table in self.given else "trace")
+        return super().strides(ref, prefix if ref.table in self.constants else "trace")
 
     @property
     def posteriors(self) -> tuple[Array, Expression]:

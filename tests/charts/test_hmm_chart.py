@@ -30,7 +30,7 @@ def law(given, words):
 
 def log_partition(*given, words, engine="compiled"):
     chain = law(given, words)
-    return chain._program.log_partition(chain._given(words.shape[:1]), by_torch=engine == "torch")
+    return chain._program.log_partition(chain._tensor_inputs(words.shape[:1]), by_torch=engine == "torch")
 
 
 def posteriors(*given, words, engine="compiled"):

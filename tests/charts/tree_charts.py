@@ -46,7 +46,7 @@ class Kind:
 
     def log_partition(self, tables: Mapping[str, Tensor], lengths: Any, multiroot: bool, engine: str = "") -> Tensor:
         law = self.law(tables, lengths, multiroot)
-        inputs, batch = law._given(law._own_batch), law._own_batch
+        inputs, batch = law._tensor_inputs(law._own_batch), law._own_batch
         found: Tensor = law._program.log_partition(inputs, by_torch=engine == "torch").reshape(batch)
         return found
 
@@ -56,7 +56,7 @@ class Kind:
         leaves = {name: x if x.requires_grad else x.detach().requires_grad_() for name, x in tables.items()}
         law = self.law(leaves, lengths, multiroot)
         with torch.enable_grad():
-            inputs = law._given(law._own_batch)
+            inputs = law._tensor_inputs(law._own_batch)
         with torch.set_grad_enabled(graph):
             log_z, counts = law._program.marginals(inputs, by_torch=engine == "torch")
         weights, counts = [*inputs.weights.values()], [counts[name] for name in inputs.weights]

@@ -185,7 +185,7 @@ def test_trees_of_lower_order(multiroot: bool) -> None:
 def test_grandparents_by_both_engines(scale: float) -> None:
     tables = [scale * torch.randn(*[6] * dims) for dims in (2, 3, 4)]
     trees = GrandparentDependencyTree(*tables)
-    inputs, program = trees._given(torch.Size()), trees._program
+    inputs, program = trees._tensor_inputs(torch.Size()), trees._program
     leaves = [w.detach().requires_grad_() for w in inputs.weights.values()]
     log_z = [program.log_partition(inputs.with_weights(leaves), by_torch=by_torch) for by_torch in (False, True)]
     torch.testing.assert_close(*log_z, rtol=1e-12, atol=0)

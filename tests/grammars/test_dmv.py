@@ -164,7 +164,7 @@ def test_long_sentences_as_the_interpreter_has_them(grammar):
         assert math.log(sentence.goal(Reals(), tables)) == pytest.approx(float(log_z[b]), rel=1e-10)
     arcs, stops = grammar.scores(logs, words)
     trees = ProjectiveDependencyTree(arcs, stops, valence=True)
-    torch.testing.assert_close(trees._program.log_partition(trees._given(log_z.shape), by_torch=True), log_z)
+    torch.testing.assert_close(trees._program.log_partition(trees._tensor_inputs(log_z.shape), by_torch=True), log_z)
     assert counts["root"].sum() == pytest.approx(10)
     assert counts["attach"].sum() == pytest.approx(10 * 13)
 

@@ -58,7 +58,7 @@ def test_log_z_and_counts(name: str, forbidden: bool, dtype: torch.dtype) -> Non
         close(law.expected_counts(), counts, tolerance)
         if isinstance(case.grammar, RecursiveGrammar) and name != "HMM":
             sums = case.grammar._sums
-            wide = sums.given(case.grammar.expanded(given, torch.Size([len(case.words)])), case.words)
+            wide = sums.inputs(case.grammar.expanded(given, torch.Size([len(case.words)])), case.words)
             close(sums.program.log_partition(wide, by_torch=True), log_z, tolerance)
 
 

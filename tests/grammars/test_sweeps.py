@@ -221,7 +221,7 @@ def test_factors_that_are_no_numbers():
 
 def kept(sweeps, sentence):
     """The rules for which a value is kept of a sentence."""
-    places = sweeps._places[sweeps._own(sentence)]
+    places = sweeps._places[sweeps._places_of(sentence)]
     return sorted(set(places[places < len(sweeps.grammar.rules)].tolist()))
 
 
@@ -236,7 +236,7 @@ def test_own_counts_are_of_events_that_can_occur(name):
         assert kept(sweeps, i) == counts.nonzero()[:, 0].tolist()
     assert 0 in sizes and len(set(sizes)) > 3
     # A list has events, multinomials and what is no event, each of these parts in whole cells of eight numbers.
-    assert name == "long sentences" or sweeps.num_own <= 3 * sum(sizes) + 3 * 7 * len(words)
+    assert name == "long sentences" or sweeps.num_values <= 3 * sum(sizes) + 3 * 7 * len(words)
 
 
 def test_one_derivation_beside_more_than_a_number_can_say():
@@ -266,7 +266,7 @@ def test_a_sentence_has_a_number_for_each_multinomial(name):
     """Of its events, whatever is tied."""
     case = Case(name, 10)
     sweeps, multinomials = case.grammar.collapsed_updates(random_words(10, 9, 6)), multinomials_of(case.grammar.blocks)
-    for places in (torch.from_numpy(sweeps._places[sweeps._own(i)]) for i in range(9)):
+    for places in (torch.from_numpy(sweeps._places[sweeps._places_of(i)]) for i in range(9)):
         events, sums = (
             places[(places >= low) & (places < high)]
             for low, high in itertools.pairwise((0, sweeps._size, sweeps._num_numbers - 2))
@@ -296,7 +296,7 @@ def test_sentences_of_which_nothing_is_known_have_one_table_of_factors():
     words = torch.randint(2, (6, 3))
     known = torch.tensor([[-1, -1, -1], [2, -1, -1], [-1, -1, -1], [-1, 1, -1], [0, 1, 2], [-1, -1, -1]])
     sweeps: Any = DMV(2).collapsed_updates(DMV(2).sentences(words, known))
-    (table,) = sweeps.plan.given.values()
+    (table,) = sweeps.plan.factors.values()
     assert len(table.rows) == 4 and table.row.tolist() == [0, 1, 0, 2, 3, 0] and (table.rows[0] == 1).all()
 
 

@@ -103,8 +103,10 @@ def test_one_sentence_of_small_weights_alone():
     log_z, _ = sweeps._engine.collapsed_vb(counts, alpha, values, out, np.arange(3), 1)
     expected, entropies, own = DMV(2).collapsed_updates(words[1:, :3]).expected_counts(weights)
     agree(torch.from_numpy(log_z)[1:], expected)
-    assert out.sum() - out[sweeps._own(0)].sum() == pytest.approx(float(own["values"].sum()), rel=1e-12)
-    assert torch.from_numpy(out[sweeps._own(0)]).allclose(torch.from_numpy(values[sweeps._own(0)]), rtol=1e-12)
+    assert out.sum() - out[sweeps._places_of(0)].sum() == pytest.approx(float(own["values"].sum()), rel=1e-12)
+    assert torch.from_numpy(out[sweeps._places_of(0)]).allclose(
+        torch.from_numpy(values[sweeps._places_of(0)]), rtol=1e-12
+    )
     found, _ = sweeps.collapsed_vb(
         CorpusCounts(sweeps.total({"values": torch.from_numpy(values)}), {}, weights),
         {"values": torch.from_numpy(values)},

@@ -149,7 +149,7 @@ def test_numbers_that_sentences_share_may_be_of_any_size(device: Launcher) -> No
         transition = spread * torch.tensor([[1.0, -1.0, -0.5], [-2.0, 1.5, -1.0]])
         tables = initial[None], transition[None], emission[None]
         states = StateSequence(*tables, words)
-        expected = states._program.log_partition(states._given(words.shape[:1]), by_torch=True)
+        expected = states._program.log_partition(states._tensor_inputs(words.shape[:1]), by_torch=True)
         torch.testing.assert_close(states.log_partition, expected, rtol=1e-11, atol=1e-11)
     assert {*launched(device)} == {"lanes"}
 

@@ -399,7 +399,7 @@ def test_calls_of_many_shapes_in_turn() -> None:
     for i in np.random.default_rng(0).permutation(np.repeat(range(len(cases)), 3)):
         compare(program.log_counts(cases[i]), expected[i], 1e-11)
         np.testing.assert_allclose(program.log_counts(cases[i], counts=False)[0], expected[i][0], rtol=1e-11)
-        plans.append(program._own.plan)  # so no other one is where it was
+        plans.append(program._of_thread.plan)  # so no other one is where it was
 
 
 def test_threads_have_memory_of_their_own() -> None:

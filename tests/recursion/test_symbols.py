@@ -428,7 +428,7 @@ def test_words_beside_several_symbols() -> None:
 def test_no_engine_is_given_the_code_of_another() -> None:
     """Their functions have the same names: the cache must tell them apart."""
     made = next(page for page in PAGES if page.name == "projective").make()
-    options: list[dict[str, Any]] = [{}, {"logs": False}, {"shared": True}, {"given": frozenset(["arc"])}]
+    options: list[dict[str, Any]] = [{}, {"logs": False}, {"shared": True}, {"constants": frozenset(["arc"])}]
     assert len({LanesEngine(made, **own)._kind for own in options}) == 4
 
 

@@ -112,7 +112,10 @@ def test_counts_that_are_shown_stay_as_they_are() -> None:
     factors = torch.tensor([2.0, -1.0, 0.5], dtype=torch.float64)
     log_z, counts = trees(scores)._marginals()
     (expected,) = torch.autograd.grad(
-        (factors * trees(scores)._program.log_partition(trees(scores)._given(scores.shape[:1]), by_torch=True)).sum(),
+        (
+            factors
+            * trees(scores)._program.log_partition(trees(scores)._tensor_inputs(scores.shape[:1]), by_torch=True)
+        ).sum(),
         scores,
     )
     before = counts.detach().clone()

@@ -80,7 +80,7 @@ def _alone(a: Arrays, process: Process, root: int, w: int) -> float:
 
 
 @borrowing
-def _given(a: Arrays, process: Process, h: int, w: int, alone: float) -> float:
+def _predictive(a: Arrays, process: Process, h: int, w: int, alone: float) -> float:
     """P(w | h) to the power that is asked for; h = -1 is a context without observations.
 
     :param alone: P(w) without a context.
@@ -106,10 +106,10 @@ def _log_q(a: Arrays, text: Text, process: Process, u: int, ends: Array) -> floa
     for i in range(text.starts[u + 1] - start):
         if ends[i]:
             w = text.spans[start + begin, i - begin]
-            total += math.log(_given(a, process, h, w, _alone(a, process, root, w)))
+            total += math.log(_predictive(a, process, h, w, _alone(a, process, root, w)))
             h, begin = _context(a, process, w), i + 1
     if len(process.concentration) > 1:
-        total += math.log(_given(a, process, h, text.end, _alone(a, process, root, text.end)))
+        total += math.log(_predictive(a, process, h, text.end, _alone(a, process, root, text.end)))
     return total
 
 
@@ -129,11 +129,11 @@ def _fill(a: Arrays, text: Text, process: Process, u: int, chart: Chart) -> None
             before = t - k - 1
             w = text.spans[start + before, k]
             alone = _alone(a, process, root, w)
-            total = chart.others[before] * _given(a, process, -1, w, alone)
+            total = chart.others[before] * _predictive(a, process, -1, w, alone)
             for j in range(min(L, max(before, 1))):
                 h = chart.contexts[before, j]
                 if h >= 0:
-                    total += chart.sums[before, j] * _given(a, process, h, w, alone)
+                    total += chart.sums[before, j] * _predictive(a, process, h, w, alone)
             chart.sums[t, k] = math.ldexp(total, chart.exponents[before] - chart.exponents[t - 1])
             greatest = max(greatest, chart.sums[t, k])
         shift = math.frexp(greatest)[1]
@@ -156,7 +156,7 @@ def _draw(a: Arrays, text: Text, process: Process, u: int, chart: Chart, state: 
         ends[t - 1] = 1
         alone = _alone(a, process, root, w)
         for j in range(min(L, t)):
-            p = 1.0 if last else _given(a, process, chart.contexts[t, j], w, alone)
+            p = 1.0 if last else _predictive(a, process, chart.contexts[t, j], w, alone)
             chart.terms[j] = chart.sums[t, j] * p
         k = choose(chart.terms, min(L, t), state)
         t, last = t - k - 1, False

@@ -166,7 +166,7 @@ class HeldProblem(PointProblem):
         :param dual: where constraints stand at first.
         :param count: the E-step over derivations.
         """
-        state = HeldState(self.given(weights), self.traced.parameter_values(), dual)
+        state = HeldState(self.fixed_weights(weights), self.traced.parameter_values(), dual)
         if len(state.weights) == len(weights):
             return state
         computed = self.average(self.held(state), state).log_weights
@@ -205,7 +205,7 @@ class HeldProblem(PointProblem):
         points = {name: AtPoint(sources[name], w, self.unconstrained) for name, w in state.weights.items()}
         return {**points, **{name: DirichletQ(sources[name], q) for name, q in state.posterior.items()}}
 
-    def given(self, weights: Weights) -> Weights:
+    def fixed_weights(self, weights: Weights) -> Weights:
         """Weights of sources that are not computed."""
         return {name: w for name, w in weights.items() if not self.traced.weight_sources[name].is_computed}
 
@@ -254,7 +254,7 @@ class DirichletProblem(HeldProblem):
         alpha = {name: averages.alpha[name] for name in sources if name in averages.alpha}
         state = self.m_step(replace(state, dual=first.dual, posterior=alpha), first.counts, alpha)
         state = replace(state, weights=points)
-        if self.given(weights).keys() != weights.keys() or not (self.is_random or averages.log_weights):
+        if self.fixed_weights(weights).keys() != weights.keys() or not (self.is_random or averages.log_weights):
             state = self.climbed(state, first.counts)
         return state
 

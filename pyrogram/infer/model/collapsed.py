@@ -111,7 +111,13 @@ class CollapsedProblem(PointProblem):
     start: Weights = field(default_factory=dict)
 
     @classmethod
-    def read(cls, model: Callable[[], Any], loop: str, batch_size: int, check: Callable[[TracedModel], object]) -> Self:
+    def read(
+        cls,
+        model: Callable[[], Any],
+        loop: str,
+        batch_size: int,
+        check: Callable[[TracedModel], object] = lambda traced: None,
+    ) -> Self:
         """Read a model, for a loop of this name.
 
         :param batch_size: sentences of a batch.

@@ -152,9 +152,9 @@ class _Reader:
         #: by site, the ids of the leaves that its density depends on
         self.reached = {n: set(leaves_of(s["fn"].log_prob(s["value"]).sum())) for n, s in others.items()}
         self._check_known()
-        found = multinomials(self.nodes)
-        normals = {source.name: source for source in found if source.logistic_normal is not None}
-        candidates = {source.name: source for source in found if source.logistic_normal is None}
+        every = multinomials(self.nodes)
+        normals = {source.name: source for source in every if source.logistic_normal is not None}
+        candidates = {source.name: source for source in every if source.logistic_normal is None}
         #: of multinomials that are no candidates, why not, in words
         self.reasons = self._open(candidates, opened) | dict.fromkeys(normals, ", a logistic normal")
         #: what weights may come from
@@ -358,8 +358,8 @@ class _Reader:
         """A site some of whose blocks are selections: its grammar is one over the sources."""
         sources: dict[str, WeightSource] = {}
         for origin in origins.values():
-            found = [origin] if isinstance(origin, WeightSource) else [self.candidates[x] for x in origin.sources]
-            sources.update({source.name: source for source in found})
+            of_block = [origin] if isinstance(origin, WeightSource) else [self.candidates[x] for x in origin.sources]
+            sources.update({source.name: source for source in of_block})
         for source in sources.values():
             if source.value.dim() > len(source.block.shape) and not source.is_computed:
                 raise ModelError(

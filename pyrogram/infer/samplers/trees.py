@@ -572,8 +572,8 @@ class TreeGibbs(TreeSampler):
     def _sweep(
         self, problem: CollapsedProblem, state: TreeState, generator: torch.Generator
     ) -> tuple[Weights, Weights, dict[str, Tensor]]:
-        given = {name: safe_log(w.to(torch.float64)) for name, w in state.weights.items()}
-        drawn = {**given, **problem.draw_dirichlets(state.counts, state.point, generator)}
+        log_weights = {name: safe_log(w.to(torch.float64)) for name, w in state.weights.items()}
+        drawn = {**log_weights, **problem.draw_dirichlets(state.counts, state.point, generator)}
         derivations, accepted = {}, {}
         for site in problem.traced.sentences:
             by_block = {block: drawn[source] for block, source in site.source_of_block.items()}

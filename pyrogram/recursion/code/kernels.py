@@ -60,11 +60,11 @@ _REGISTERS = [f"declare i32 @llvm.nvvm.read.ptx.sreg.{x}.x()" for x in ("ctaid",
 class Kernel:
     """A function that many threads run.
 
-    :param own: arrays that each thread has for itself, with the parameters that say how many elements it has of them.
+    :param private: arrays that each thread has for itself, with the parameters that say how many elements they have.
     """
 
     function: Function
-    own: Mapping[str, str]
+    private: Mapping[str, str]
 
     @property
     def parameters(self) -> list[Array | Name]:
@@ -93,11 +93,11 @@ class _KernelModule(Module):
     target: Target = "gpu"
     complete: bool = True
     helpers: frozenset[str] = frozenset()
-    own: frozenset[str] = frozenset()  # arrays that each thread of the kernel at hand has for itself
+    private: frozenset[str] = frozenset()  # arrays that each thread of the kernel at hand has for itself
 
     def kernel(self, kernel: Kernel) -> list[str]:
         """The code of a thread, and the entry that finds its number and its part of memory."""
-        f, self.own = kernel.function, frozenset(kernel.own)
+        f, self.private = kernel.function, frozenset(kernel.private)
         known = {THREAD.name: "%thread", THREADS.name: "%threads"}
         parameters = [(kind, p.name) for p, (kind, _) in zip(f.parameters, self.parameters(f), strict=True)]
         wanted = [(kind, name) for kind, name in parameters if name not in known]
@@ -111,15 +111,15 @@ class _KernelModule(Module):
                 ]
         lines += [f"  %warp = udiv i64 %thread, {WARP}", f"  %place = urem i64 %thread, {WARP}"]
         arrays = {p.name: p for p in f.parameters if isinstance(p, Array)}
-        for x, (name, size) in enumerate(kernel.own.items()):
+        for x, (name, size) in enumerate(kernel.private.items()):
             stored = self.stored[arrays[name].elements]
             lines += [
                 f'  %first{x} = mul i64 %warp, %"{size}"',
                 f"  %all{x} = mul i64 %first{x}, {WARP}",
                 f"  %at{x} = add i64 %all{x}, %place",
-                f'  %"own.{name}" = getelementptr inbounds {stored}, {self.pointer} %"{name}", i64 %at{x}',
+                f'  %"private.{name}" = getelementptr inbounds {stored}, {self.pointer} %"{name}", i64 %at{x}',
             ]
-        values = [known.get(n, f'%"own.{n}"' if n in kernel.own else f'%"{n}"') for _, n in parameters]
+        values = [known.get(n, f'%"private.{n}"' if n in kernel.private else f'%"{n}"') for _, n in parameters]
         arguments = ", ".join(f"{kind} {v}" for (kind, _), v in zip(parameters, values, strict=True))
         lines.append(f'  call void @"{f.name}.body"({arguments})')
         if self.target == "cpu":
@@ -141,7 +141,7 @@ class _KernelBody(Body):
     m: _KernelModule
 
     def _place(self, array: Array, index: str) -> str:
-        if array.name in self.m.own:
+        if array.name in self.m.private:
             # In 32 bits, and so in half the registers.
             index = self._new(f"mul nuw nsw i32 {self._new(f'trunc i64 {index} to i32')}, {WARP}")
             index = self._new(f"zext i32 {index} to i64")

@@ -85,7 +85,7 @@ class Call:
         self._function = _FUNCTION(compiled.addresses[name])
         self._kept = {key: x for key, x in values.items() if key not in later}  # their arrays stay where they are
 
-    def given(self, values: Mapping[str, Any]) -> Call:
+    def with_values(self, values: Mapping[str, Any]) -> Call:
         """The same call with more of its parameters."""
         new = copy.copy(self)
         new._slots, new._kept = self._changed(values), {**self._kept, **values}

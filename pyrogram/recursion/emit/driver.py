@@ -263,8 +263,8 @@ class LogCounts(Blocks):
         """Those of the function."""
         layout = self.elements.layout
         outputs = [p for w in layout.events for p in w.parameters("out", "element", "part", "b")]
-        own: list[Array | Name] = [LOG_Z, WITH_COUNTS, SCALE]
-        return [*layout.parameters(), *self.through, *own, *self.memory, *outputs]
+        results: list[Array | Name] = [LOG_Z, WITH_COUNTS, SCALE]
+        return [*layout.parameters(), *self.through, *results, *self.memory, *outputs]
 
     def drain(self) -> None:
         """Posteriors into the output."""

@@ -62,11 +62,11 @@ class WeightTable:
 class Layout:
     """Names, indices and addresses in compiled code.
 
-    :param given: tables of weights that nobody counts: evidence, say.
+    :param constants: tables of weights that nobody counts: evidence, say.
     """
 
     cells: Cells
-    given: frozenset[str] = frozenset()
+    constants: frozenset[str] = frozenset()
 
     @cached_property
     def weights(self) -> list[WeightTable]:
@@ -185,4 +185,4 @@ class Layout:
 
     def is_counted(self, table: str) -> bool:
         """Whether posteriors of the weights of a table are wanted."""
-        return table not in self.given
+        return table not in self.constants

@@ -104,7 +104,7 @@ class Traces:
 
         def readings(item: Item, start: int) -> dict[int, list[tuple[Item, ...]]]:
             if (item, start) not in known:
-                found: dict[int, list[tuple[Item, ...]]] = {}
+                by_end: dict[int, list[tuple[Item, ...]]] = {}
                 for step in self._steps(item, row, start):
                     ends = [(start + len(step.events), (self._as_written(item), *step.weights))]
                     for x in step.items:
@@ -115,8 +115,8 @@ class Traces:
                             for more in of
                         ]
                     for stop, parts in ends:
-                        found[stop] = [*found.get(stop, []), parts][:2]
-                known[item, start] = found
+                        by_end[stop] = [*by_end.get(stop, []), parts][:2]
+                known[item, start] = by_end
             return known[item, start]
 
         return readings(self._goal, 0).get(len(row), [])

@@ -179,8 +179,8 @@ class DeviceEngine:
         names = parameters[parameters.index(threads.PLACES.name) + 1 :]
         places = np.zeros(len(names), np.int64)
         symbols = {f"size.{size}": inputs.sizes[size] for size in self.layout.sizes}
-        given = {**symbols, "pitch": pitch, threads.PLACES.name: places}
-        cells = sizes("size", {**dict.fromkeys(parameters, 0), **given})
+        known = {**symbols, "pitch": pitch, threads.PLACES.name: places}
+        cells = sizes("size", {**dict.fromkeys(parameters, 0), **known})
         agenda = 0 if name == "lanes" else size_of_agenda(self.cells, pitch, inputs.sizes)
         each = 3 * cells * self._torch_dtype.itemsize + 8 * agenda
         return cells, agenda, each, dict(zip(names, places.tolist(), strict=True))

@@ -74,7 +74,7 @@ class LanesEngine:
     :param recursion: the rules.
     :param dtype: of lanes, ``float64`` or ``float32``.
     :param logs: whether weights are logarithms; where they are not, all sentences share them.
-    :param given: tables that are not counted; where there are some, no weights are logarithms.
+    :param constants: tables that are not counted; where there are some, no weights are logarithms.
     :param shared: whether all sentences share the weights of :func:`plain_tables`. These are then no logarithms, except
         for best derivations, which take logarithms alone.
     :param width: sentences at once; 0: as many as a cache line has numbers.
@@ -83,7 +83,7 @@ class LanesEngine:
     recursion: Recursion
     dtype: str = "float64"
     logs: bool = True
-    given: frozenset[str] = frozenset()
+    constants: frozenset[str] = frozenset()
     shared: bool = False
     width: int = 0
     most_alone: ClassVar[float] = 2.5  # sentences alone, of one length, that take as long as a block
@@ -93,10 +93,10 @@ class LanesEngine:
         self.width = self.width or LINE // self._lane.itemsize
         self.cells = lower(self.recursion, for_blocks=True)
         as_written = lower(self.recursion)
-        self.layout, self._checks = Layout(as_written, self.given), Checks(as_written)
+        self.layout, self._checks = Layout(as_written, self.constants), Checks(as_written)
         self.has_symbols = any(self.cells.sizes.values())
         self._prepared: dict[object, Prepared] = {}
-        self._own = threading.local()
+        self._of_thread = threading.local()
         self._function = functools.cache(self._compile)
         self._operations = functools.lru_cache(self._num_operations)
 
@@ -239,14 +239,14 @@ class LanesEngine:
 
         def work(turns: Numbers) -> None:
             try:
-                call, own = self._with_memory(prepared), {"turns": turns}
+                call, memory = self._with_memory(prepared), {"turns": turns}
                 if name not in COUNTS:
-                    own["agenda"] = np.zeros(size_of_agenda(self.cells, pitch, sizes), np.int64)
+                    memory["agenda"] = np.zeros(size_of_agenda(self.cells, pitch, sizes), np.int64)
                 if name in RANKINGS:
-                    own["ranked"] = np.empty(prepared.size * fixed.get("k", 1))  # more than there are items
-                call(values | own)
+                    memory["ranked"] = np.empty(prepared.size * fixed.get("k", 1))  # more than there are items
+                call(values | memory)
             except BaseException:
-                self._own.__dict__.clear()  # a function that ends early leaves anything in memory
+                self._of_thread.__dict__.clear()  # a function that ends early leaves anything in memory
                 raise
 
         run_workers(work, cost=len(order) * prepared.cost * self._lane.itemsize / 8)
@@ -316,12 +316,12 @@ class LanesEngine:
 
     def _with_memory(self, prepared: Prepared) -> Call:
         """A function with memory of this thread, which is kept for the next such call if it is small."""
-        calls: dict[Prepared, Call] = self._own.__dict__.setdefault("calls", {})
+        calls: dict[Prepared, Call] = self._of_thread.__dict__.setdefault("calls", {})
         if kept := calls.get(prepared):
             return kept
         # Weights that only empty sums are multiplied by stay zero, each in its own place.
         memory = {name: lines_of(prepared.size, self._lane, self.width) for name in MEMORY}
-        call = prepared.call.given(memory)
+        call = prepared.call.with_values(memory)
         room = KEPT // (self.width * self._lane.itemsize)
         if prepared.size + sum(other.size for other in calls) > room:
             calls.clear()
@@ -333,12 +333,12 @@ class LanesEngine:
     def _kind(self) -> str:
         """Tells the functions of this engine from those of others, in the cache."""
         numbers = " with numbers" if self.shared else ""
-        return f"lanes of {'logs' if self.logs else 'reals'}{numbers} given {sorted(self.given)}"
+        return f"lanes of {'logs' if self.logs else 'reals'}{numbers} given {sorted(self.constants)}"
 
     def _compile(self, name: str) -> Compiled:
         def make() -> list[Function]:
             every = frozenset(w.name for w in self.layout.weights)  # way down: nothing is counted
-            layout = Layout(lower(self.recursion), self.given if name in COUNTS else every)
+            layout = Layout(lower(self.recursion), self.constants if name in COUNTS else every)
             blocks = BLOCKS[name](self.recursion, self.width, self.dtype, layout, self.shared, self.logs)
             return [blocks.function(), blocks.size()]
 

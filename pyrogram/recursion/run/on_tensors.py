@@ -89,8 +89,8 @@ class SumsOnTensors(ABC):
         """The same of weights that compiled code or kernels can have."""
         if not _has_gradient(inputs):
             return self.log_counts(inputs, counts=False)[0]
-        found, tables = self.log_counts(inputs), inputs.weights.values()
-        log_z: Tensor = _LogPartition.apply(self, inputs.without_weights(), found, False, *tables)
+        log_z_counts, tables = self.log_counts(inputs), inputs.weights.values()
+        log_z: Tensor = _LogPartition.apply(self, inputs.without_weights(), log_z_counts, False, *tables)
         return log_z
 
     def marginals(
@@ -109,8 +109,8 @@ class SumsOnTensors(ABC):
             inputs = inputs.expanded()
         if by_torch:
             return self.torch_engine.marginals(*inputs.for_torch())
-        (log_z, found), rest, tables = self.log_counts(inputs), inputs.without_weights(), inputs.weights.values()
-        counts = _Counts.apply(self, rest, list(found.values()), log_z.new_ones(1).expand(len(log_z)), *tables)
+        (log_z, counts), rest, tables = self.log_counts(inputs), inputs.without_weights(), inputs.weights.values()
+        counts = _Counts.apply(self, rest, list(counts.values()), log_z.new_ones(1).expand(len(log_z)), *tables)
         by_table = dict(zip(inputs.weights, counts, strict=True))
         return _LogPartition.apply(self, rest, (log_z, by_table), True, *tables), by_table
 
@@ -132,15 +132,17 @@ class SumsOnTensors(ABC):
         """
         kernels = None if constants else self.on_device(inputs)
         if kernels is not None:
-            found = kernels.log_counts(inputs.in_rows(), counts=counts, scale=scale, by_sentence=by_sentence)
+            log_z_counts = kernels.log_counts(inputs.in_rows(), counts=counts, scale=scale, by_sentence=by_sentence)
         elif inputs.lengths.is_cpu or constants:
             sentences = inputs.arrays().with_constants(constants or {})
-            found = self.program.log_counts(sentences, counts=counts, scale=_factors(scale), by_sentence=by_sentence)
+            log_z_counts = self.program.log_counts(
+                sentences, counts=counts, scale=_factors(scale), by_sentence=by_sentence
+            )
         else:
             with torch.inference_mode(False), torch.no_grad():
                 arguments = (inputs.expanded() if by_sentence else inputs).for_torch()
-                found = self.torch_engine.marginals(*arguments, scale=scale)
-        return _like_weights(inputs, *found)
+                log_z_counts = self.torch_engine.marginals(*arguments, scale=scale)
+        return _like_weights(inputs, *log_z_counts)
 
     def tangents(self, inputs: TensorInputs, directions: Sequence[Tensor], scale: Tensor) -> list[Tensor] | None:
         """Derivatives of log Z, shape ``(B,)``, and of the counts by compiled code, without a graph.
@@ -155,8 +157,8 @@ class SumsOnTensors(ABC):
         if not len(inputs.lengths) or not fits_compiled(*tensors) or self.on_device(inputs) is not None:
             return None
         by = {n: u.detach().numpy() for n, u in inputs.with_weights(directions).in_rows().weights.items()}
-        found = self.program.tangents(inputs.arrays(), by, scale=_factors(scale))
-        tangent, by_table = _like_weights(inputs, *found)
+        log_z_counts = self.program.tangents(inputs.arrays(), by, scale=_factors(scale))
+        tangent, by_table = _like_weights(inputs, *log_z_counts)
         return [tangent, *by_table.values()]
 
     def best(self, inputs: TensorInputs, k: int, trace: Trace, width: int) -> tuple[Tensor, Tensor]:
@@ -252,11 +254,11 @@ class _LogPartition(torch.autograd.Function):
         ctx: Any,
         on: SumsOnTensors,
         inputs: TensorInputs,
-        found: tuple[Tensor, Mapping[str, Tensor]],
+        log_z_counts: tuple[Tensor, Mapping[str, Tensor]],
         are_shown: bool,
         *tables: Tensor,
     ) -> Tensor:
-        log_z, counts = found[0], list(found[1].values())
+        log_z, counts = log_z_counts[0], list(log_z_counts[1].values())
         ctx.on, ctx.inputs, ctx.kept = on, inputs, None if are_shown else counts
         ctx.save_for_backward(*tables, *(counts if are_shown else ()))
         return log_z

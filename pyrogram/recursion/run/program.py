@@ -56,7 +56,7 @@ class Program:
     def __init__(self, recursion: Recursion) -> None:
         self.recursion = recursion
         self._lanes = functools.lru_cache(functools.partial(LanesEngine, recursion))
-        self._own = threading.local()
+        self._of_thread = threading.local()
         layout = Layout(lower(recursion))
         self.tables = layout.weights
         self._by_position = any(w.num_positions for w in layout.weights)
@@ -155,10 +155,10 @@ class Program:
         And whether a weight that all sentences share is NaN, which charts may pass over.
         """
         shapes = inputs.shapes()
-        plan: Plan | None = self._own.__dict__.get("plan")
+        plan: Plan | None = self._of_thread.__dict__.get("plan")
         if plan is None or plan.shapes != shapes:
             plan = self._plan(inputs, shapes)
-            self._own.plan = plan if plan.numbers.nbytes <= KEPT else None
+            self._of_thread.plan = plan if plan.numbers.nbytes <= KEPT else None
         if not plan.tables:
             return plan.engine, inputs, False
         logs = plan.numbers
@@ -167,7 +167,7 @@ class Program:
         for name, table in plan.tables.items():
             table[...] = inputs.weights[name]
         if not _is_near_one(logs, MOST_IN_PLACE if self.recursion.linked and logs.itemsize == 8 else MOST_NATS):
-            engine = self._lanes(_dtype(inputs), given=inputs.constants)
+            engine = self._lanes(_dtype(inputs), constants=inputs.constants)
             return engine, inputs.in_logarithms(), len(inputs.lengths) > 1 and bool(np.isnan(logs).any())
         np.exp(logs, logs)
         others = {n: np.asarray(w, logs.dtype) for n, w in inputs.weights.items() if n not in plan.tables}
@@ -182,7 +182,7 @@ class Program:
         are_numbers = self.has_numbers(weights) and not (linked and self.plain & constants)
         plain = self.plain if are_numbers else frozenset[str]()
         shared = bool(constants) or (not self._by_position and {len(table) for table in weights.values()} <= {1})
-        engine = self._lanes(dtype, logs=not shared, given=constants, shared=bool(plain))
+        engine = self._lanes(dtype, logs=not shared, constants=constants, shared=bool(plain))
         raised = [name for name in weights if (name not in constants if shared else name in plain)]
         shapes_of = {name: whole_vectors(weights[name].shape, linked) for name in raised}
         numbers, tables, start = np.empty(sum(map(math.prod, shapes_of.values())), dtype), {}, 0
