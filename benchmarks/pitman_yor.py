@@ -18,13 +18,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from pyrogram.charts.pitman_yor.restaurants import PATHS, Restaurants
 from pyrogram.data import Corpus, LexicalCorpus
 from pyrogram.grammars.lexical_dependencies import LexicalDependencies
 from pyrogram.grammars.lexical_parser import LexicalParser, PitmanYorPredictor
 from pyrogram.infer import PitmanYorSampler
 from pyrogram.models import observed_events
 from pyrogram.models.pitman_yor_dependency import pitman_yor_dependency
+from pyrogram.restaurants.restaurants import PATHS, Restaurants
 
 HEADER = ["words", "paths", "seat", "remove", "predict", "log joint (ms)", "reseat all"]
 HEADER_TREEBANK = ["paths", "first step", "per step", "50 steps", "Viterbi trees of the test part"]

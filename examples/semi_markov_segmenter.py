@@ -28,7 +28,7 @@ from torch import Tensor
 
 from pyrogram.data import generated_utterances, read_utterances
 from pyrogram.distributions import Segmentation
-from pyrogram.segmentation_metrics import segmentation_scores
+from pyrogram.metrics.segmentation import segmentation_scores
 
 WIDEST = 12
 

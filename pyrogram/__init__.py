@@ -73,7 +73,7 @@ _HOME = {
 
 
 def __getattr__(name: str) -> _typing.Any:
-    if name not in __all__ and name != "charts":
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = _importlib.import_module(f"{__name__}.{_HOME.get(name, name)}")
     value = getattr(module, name) if name in _HOME else module

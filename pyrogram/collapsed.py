@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from pyrogram.blocks import Block
-from pyrogram.charts.checks import check_size, checked_words
+from pyrogram.checks import check_size, checked_words
 from pyrogram.event_map import by_block, joined, num_events
 from pyrogram.printable import plural
 from pyrogram.random_state import seeded

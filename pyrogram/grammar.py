@@ -21,9 +21,9 @@ from typing_extensions import Self
 
 from pyrogram.bias import Bias
 from pyrogram.blocks import Block, PackedBlock
-from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size, checked_words, fits_compiled, keep_nan
-from pyrogram.charts.leftmost import Draws
+from pyrogram.checks import broadcast_shapes, check_shape, check_size, checked_words, fits_compiled, keep_nan
 from pyrogram.collapsed import CollapsedUpdates
+from pyrogram.draws import Draws
 from pyrogram.operators import (
     LogSum,
     captured,

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from pyrogram.bias import Bias
 from pyrogram.blocks import Block
-from pyrogram.charts.checks import broadcast_shapes
+from pyrogram.checks import broadcast_shapes
 from pyrogram.event_map import by_block, joined, num_events
 from pyrogram.printable import plural
 

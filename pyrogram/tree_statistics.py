@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyrogram.charts.leftmost import FlatRules, depths
 from pyrogram.distributions.constraints import DependencyTrees, LeftmostDerivations, States
+from pyrogram.draws import FlatRules, depths
 
 __all__ = ["Statistic", "Statistics", "corpus_means", "ready_made", "tree_statistics"]
 

@@ -21,7 +21,7 @@ from pyrogram.metrics import (
     sign_test,
     undirected_accuracy,
 )
-from pyrogram.significance import bootstrap_difference
+from pyrogram.metrics.significance import bootstrap_difference
 
 # "Factory payrolls fell in September", its tree and three others.
 GOLD = torch.tensor([[2, 3, 0, 3, 4]])

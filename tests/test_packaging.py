@@ -19,37 +19,29 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 # Each layer, and all that it may import (docs/architecture.md).
-LOWEST = (
-    "atomic",
-    "blocks",
-    "folding",
-    "operators",
-    "random_state",
-    "recursion",
-    "segmentation_metrics",
-    "significance",
-)
+LOWEST = "atomic", "blocks", "folding", "operators", "random_state", "recursion", "trees"
 WORDS = {"choices", "printable"}  # of arguments and messages, for every layer but the language of recursions
 BELOW: dict[str, set[str]] = {name: set() for name in (*LOWEST, *WORDS)}
-BELOW["segmentation_metrics"] = set()
-BELOW["sweeps"] = {"recursion"}
+BELOW["sweeps"] = BELOW["runtime"] = {"recursion"}
+BELOW["checks"] = {"operators", "recursion"}
+BELOW["draws"] = {"checks", "runtime"}
 BELOW["event_map"] = {"blocks", "sweeps"}
-BELOW["charts"] = {"blocks", "event_map", "operators", "recursion", "sweeps"}
-BELOW["parseval"] = {"folding"}
 BELOW["bias"] = {"blocks"}
-BELOW["sentences"] = {"bias", "blocks", "charts", "event_map"}
-BELOW["collapsed"] = {"blocks", "charts", "event_map", "random_state", "sentences"}
-BELOW["grammar"] = BELOW["collapsed"] | {"bias", "collapsed", "operators"}
-BELOW["distributions"] = BELOW["grammar"] | {"grammar", "recursion", "sweeps"}
+BELOW["metrics"] = {"folding"}
+BELOW["logistic_normal"] = BELOW["restaurants"] = BELOW["topics"] = {"checks", "runtime", "trees"}
+BELOW["sentences"] = {"bias", "blocks", "checks", "event_map"}
+BELOW["collapsed"] = {"blocks", "checks", "event_map", "random_state", "sentences"}
+BELOW["grammar"] = BELOW["collapsed"] | {"bias", "collapsed", "draws", "operators"}
+BELOW["distributions"] = BELOW["grammar"] | {"grammar", "recursion", "restaurants", "runtime", "sweeps", "trees"}
 BELOW["priors"] = BELOW["distributions"] | {"distributions"}
 BELOW["grammars"] = BELOW["distributions"] | {"distributions", "folding"}
 BELOW["tree_statistics"] = BELOW["distributions"] | {"distributions"}
-BELOW["metrics"] = {"charts", "segmentation_metrics", "parseval", "significance"}
-BELOW["infer"] = BELOW["grammars"] | {"grammars", "atomic", "metrics", "significance", "tree_statistics"}
-BELOW["models"] = BELOW["guides"] = (BELOW["infer"] | {"infer", "priors"}) - {"charts"}
-BELOW["viz"] = BELOW["data"] = {"charts", "recursion", "atomic", "folding"}
-BELOW["knowledge"] = BELOW["models"] | {"models", "data", "charts"}
-BELOW["testing"] = BELOW["models"] | {"charts"}
+BELOW["infer"] = BELOW["grammars"] | {"atomic", "grammars", "logistic_normal", "metrics", "topics", "tree_statistics"}
+BELOW["models"] = BELOW["guides"] = (BELOW["infer"] | {"infer", "priors"}) - {"runtime"}
+BELOW["data"] = {"atomic", "folding", "recursion", "trees"}
+BELOW["viz"] = {"atomic", "folding", "recursion", "restaurants"}
+BELOW["knowledge"] = BELOW["models"] | {"models", "data", "runtime"}
+BELOW["testing"] = BELOW["models"]
 BELOW["cli"] = set(BELOW) | {"pyrogram"}
 BELOW["__main__"] = {"cli"}
 BELOW["reproductions"] = set(BELOW) | {"pyrogram"}
@@ -57,7 +49,8 @@ BELOW["reproductions"] = set(BELOW) | {"pyrogram"}
 # The folders of a layer, the lowest first: a module imports from its own folder and from lower rows. "" stands for
 # modules beside the folders; folders of one row do not know each other.
 ROWS: dict[str, list[tuple[str, ...]]] = {
-    "charts": [("runtime",), ("",), ("gaussians", "pitman_yor", "lexical", "topics", "spanning")],
+    "distributions": [("spanning",), ("",)],
+    "restaurants": [("lexical", "")],
     "recursion": [("code", "rules"), ("emit",), ("torch",), ("run",), ("",)],
     "infer": [
         ("running",),
@@ -273,7 +266,7 @@ def test_import_scanner(tmp_path: Path) -> None:
     path = tmp_path / "module.py"
     path.write_text(
         "import torch, pyrogram.infer\n"
-        "from pyrogram import DMV, charts\n"
+        "from pyrogram import DMV, sweeps\n"
         "from . import a\nfrom ..infer.loops.em import EM\n"
         "if TYPE_CHECKING:\n    import pyrogram.cli\nelse:\n    import numpy\n"
         "def f():\n    from models import dmv\n"
@@ -284,7 +277,7 @@ def test_import_scanner(tmp_path: Path) -> None:
         "numpy": "",
         "pyrogram.infer": "infer",
         "pyrogram.DMV": "pyrogram",
-        "pyrogram.charts": "charts",
+        "pyrogram.sweeps": "sweeps",
         "pyrogram.grammars.a": "grammars",
         "pyrogram.infer.loops.em.EM": "infer",
         "models.dmv": "top-level models",

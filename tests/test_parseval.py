@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from nltk.tree import Tree
 
-from pyrogram.parseval import Conventions, brackets, parseval
+from pyrogram.metrics.constituents import Conventions, brackets, parseval
 
 
 def tree(text: str) -> Tree:

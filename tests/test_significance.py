@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from pyrogram.significance import SignTest, binomial_sign_test, bootstrap_difference
+from pyrogram.metrics.significance import SignTest, binomial_sign_test, bootstrap_difference
 
 FIRST, SECOND, WORDS = [4, 1, 2, 6], [2, 3, 1, 3], [5, 4, 2, 9]
 

@@ -8,9 +8,9 @@ from statistics import fmean
 import pytest
 import torch
 
-from pyrogram.charts.trees import projective_trees
 from pyrogram.grammars import CFG, DMV, HMM
 from pyrogram.tree_statistics import corpus_means, tree_statistics
+from pyrogram.trees import projective_trees
 
 
 def by_definition(heads: list[int]) -> dict[str, float]:

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from pyrogram.charts.trees import is_tree
 from pyrogram.data.records import SentenceRecord
 from pyrogram.printable import plural
+from pyrogram.trees import is_tree
 
 _AT_A_TIME = 1024  # rows that are in memory
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pyro distributions over derivations and sentences, and priors of weights that Pyro lacks."""
 
-from pyrogram.charts.pitman_yor.restaurants import Paths
+from pyrogram.restaurants.restaurants import Paths
 
 from .constraints import (
     DependencyTrees,

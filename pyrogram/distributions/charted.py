@@ -14,7 +14,7 @@ import torch
 from pyro.distributions import TorchDistribution
 from torch import Tensor
 
-from pyrogram.charts.checks import broadcast_shapes, fits_compiled
+from pyrogram.checks import broadcast_shapes, fits_compiled
 from pyrogram.operators import LogSum, Values, captured, log_sum, log_sum_and_gradient, number_of, operate
 from pyrogram.recursion.rules.charts import Chart
 from pyrogram.recursion.rules.recursions import Recursion

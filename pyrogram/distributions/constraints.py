@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 from torch.distributions.constraints import Constraint
 
-from pyrogram.charts.checks import broadcast_shapes, fits_compiled
-from pyrogram.charts.leftmost import FlatRules, is_derivation
-from pyrogram.charts.trees import is_tree, lengths_of
+from pyrogram.checks import broadcast_shapes, fits_compiled
+from pyrogram.draws import FlatRules, is_derivation
 from pyrogram.operators import captured
 from pyrogram.recursion.rules.traces import Traces
+from pyrogram.trees import is_tree, lengths_of
 
 
 class _Named(Constraint):

@@ -10,12 +10,12 @@ from collections.abc import Hashable, Mapping
 import torch
 from torch import Tensor
 
-from pyrogram.charts.checks import broadcast_shapes
-from pyrogram.charts.trees import nonprojective_trees, projective_trees
+from pyrogram.checks import broadcast_shapes
 from pyrogram.operators import captured
 from pyrogram.printable import plural
 from pyrogram.recursion.emit.traces import Trace
 from pyrogram.recursion.run.on_tensors import SumsOnTensors, TensorInputs
+from pyrogram.trees import nonprojective_trees, projective_trees
 
 from .charted import Self, differ, traceable
 from .constraints import DependencyTrees, LabelledDependencyTrees, Scores

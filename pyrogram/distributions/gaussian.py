@@ -12,7 +12,7 @@ import torch
 from pyro.distributions import TorchDistribution
 from torch import Tensor
 
-from pyrogram.charts.checks import broadcast_shapes
+from pyrogram.checks import broadcast_shapes
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,9 +16,9 @@ from pyro.distributions import TorchDistribution
 from torch import Tensor
 from torch.distributions import constraints
 
-from pyrogram.charts.checks import broadcast_shapes
-from pyrogram.charts.pitman_yor.checks import as_tensor, base_measure, parameters, stacked
-from pyrogram.charts.pitman_yor.restaurants import PATHS, Paths, Restaurants, check_nested
+from pyrogram.checks import broadcast_shapes
+from pyrogram.restaurants.checks import as_tensor, base_measure, parameters, stacked
+from pyrogram.restaurants.restaurants import PATHS, Paths, Restaurants, check_nested
 
 Likelihood = Literal["joint", "predictive"]
 Density = Callable[[Tensor, Tensor], Tensor]
@@ -102,7 +102,7 @@ class HierarchicalPitmanYor(TorchDistribution):
             pyro.sample("values", prior, obs=values)
 
     Where values come from the same internal draw is latent. ``paths`` says what is assumed (see
-    :mod:`pyrogram.charts.pitman_yor.restaurants`), and ``likelihood`` what ``log_prob(values)`` is, in nats:
+    :mod:`pyrogram.restaurants.restaurants`), and ``likelihood`` what ``log_prob(values)`` is, in nats:
 
     ``"joint"``
         log P(values, draws): the *joint* of the values and of that one configuration of internal draws, not of
@@ -242,7 +242,7 @@ class HierarchicalPitmanYor(TorchDistribution):
 
         :param values: shape ``(N,)``.
         :param generator: for ``paths="exact"``, whose seats are drawn one after the other: a start for
-            :meth:`~pyrogram.charts.pitman_yor.restaurants.Restaurants.reseat`, not a draw from their posterior.
+            :meth:`~pyrogram.restaurants.restaurants.Restaurants.reseat`, not a draw from their posterior.
         """
         if self.batch_shape:
             raise ValueError(

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyrogram.charts.checks import check_size, check_tensors
+from pyrogram.checks import check_size, check_tensors
 from pyrogram.recursion.emit.traces import Trace
 from pyrogram.recursion.rules.pages import recursion
 from pyrogram.recursion.run.on_tensors import TensorProgram

@@ -12,7 +12,7 @@ from pyro.distributions import TorchDistribution
 from torch import Tensor
 from torch.distributions.kl import kl_divergence, register_kl
 
-from pyrogram.charts.checks import broadcast_shapes, check_shape
+from pyrogram.checks import broadcast_shapes, check_shape
 from pyrogram.grammar import Weights
 
 

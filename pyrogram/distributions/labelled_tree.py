@@ -7,7 +7,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from pyrogram.charts.checks import check_tensors
+from pyrogram.checks import check_tensors
 from pyrogram.printable import plural
 from pyrogram.recursion.run.on_tensors import SumsOnTensors
 

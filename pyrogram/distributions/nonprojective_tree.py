@@ -13,14 +13,14 @@ import torch
 from torch import Tensor
 from torch.distributions.kl import register_kl
 
-from pyrogram.charts.checks import check_tensors
-from pyrogram.charts.spanning import arborescences, elimination, lanes, walks
+from pyrogram.checks import check_tensors
 from pyrogram.recursion.emit.inputs import Inputs
 from pyrogram.recursion.run.on_tensors import SumsOnTensors
 from pyrogram.recursion.torch.engine import SumsInTorch
 
 from .charted import expected_score
 from .dependency_tree import DependencyTreeDistribution, comparable
+from .spanning import arborescences, elimination, lanes, walks
 
 Numbers = Any  # a numpy array
 

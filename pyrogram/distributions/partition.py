@@ -20,7 +20,7 @@ from itertools import combinations
 import torch
 from torch import Tensor
 
-from pyrogram.charts.checks import broadcast_shapes
+from pyrogram.checks import broadcast_shapes
 from pyrogram.grammar import Block
 from pyrogram.printable import plural
 

@@ -9,11 +9,11 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from pyrogram.charts.checks import broadcast_shapes
-from pyrogram.charts.leftmost_spans import add_spans, has_spans
+from pyrogram.checks import broadcast_shapes
 
 from .charted import traceable
 from .constraints import LeftmostDerivations
+from .leftmost_spans import add_spans, has_spans
 from .row_derivation import RowDerivation
 
 

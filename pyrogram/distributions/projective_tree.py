@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyrogram.charts.checks import check_tensors
-from pyrogram.charts.trees import arc_valences, over_valences, stop_valences
+from pyrogram.checks import check_tensors
 from pyrogram.recursion.emit.traces import Trace
 from pyrogram.recursion.rules.pages import recursion
 from pyrogram.recursion.run.on_tensors import TensorProgram
+from pyrogram.trees import arc_valences, over_valences, stop_valences
 
 from .dependency_tree import DependencyTreeDistribution, arc_numbers, arcs_of, stops_of
 

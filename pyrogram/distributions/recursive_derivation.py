@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from pyrogram.charts.trees import has_cycle
 from pyrogram.event_map import joined
 from pyrogram.grammar import Weights
+from pyrogram.trees import has_cycle
 
 from .charted import expected_score, traceable
 from .constraints import RecursiveDerivations

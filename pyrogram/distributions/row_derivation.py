@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.distributions.kl import register_kl
 
-from pyrogram.charts.checks import broadcast_shapes
+from pyrogram.checks import broadcast_shapes
 from pyrogram.event_map import first_events, joined
 from pyrogram.grammar import Weights, checked_inputs
 from pyrogram.operators import captured, object_of

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.distributions.kl import register_kl
 
-from pyrogram.charts.checks import broadcast
+from pyrogram.checks import broadcast
 from pyrogram.operators import captured
 from pyrogram.recursion.emit.traces import Trace
 from pyrogram.recursion.run.on_tensors import SumsOnTensors, TensorInputs, TensorProgram

@@ -14,8 +14,8 @@ from pyro.distributions import TorchDistribution
 from pyro.ops.provenance import get_provenance, track_provenance
 from torch import Tensor
 
-from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size, fits_compiled
-from pyrogram.charts.checks import checked_words as check_words
+from pyrogram.checks import broadcast_shapes, check_shape, check_size, fits_compiled
+from pyrogram.checks import checked_words as check_words
 from pyrogram.grammar import Block, Grammar, TooLong, Weights, check_blocks, is_cut
 from pyrogram.grammar import safe_log as safe_log
 from pyrogram.operators import LogSum, captured, log_sum, number_of, object_of

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 from torch.distributions.kl import register_kl
 
-from pyrogram.charts.checks import broadcast_shapes, checked_words
-from pyrogram.charts.trees import lengths_of
+from pyrogram.checks import broadcast_shapes, checked_words
 from pyrogram.operators import captured
 from pyrogram.recursion.emit.traces import Trace
 from pyrogram.recursion.rules.pages import recursion
 from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram
+from pyrogram.trees import lengths_of
 
 from .charted import Recipe, differ, expected_score, structure
 from .constraints import Scores, States

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyrogram.charts.checks import broadcast_shapes, check_shape, check_size
+from pyrogram.checks import broadcast_shapes, check_shape, check_size
 
 from .charted import ChartDistribution, conditional, copied, expected_score, traceable
 

@@ -12,20 +12,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pyrogram.charts import expansions
-from pyrogram.charts.annotation_page import BLOCK, Annotations, page, program
-from pyrogram.charts.annotation_parse import DECODERS, Decoder, ParseTables, parse, parse_tables
-from pyrogram.charts.annotation_rules import AnnotationRules, Forest, link
-from pyrogram.charts.checks import checked_words
-from pyrogram.charts.leftmost import Draws
+from pyrogram.checks import checked_words
 from pyrogram.collapsed import CollapsedUpdates
+from pyrogram.draws import Draws
 from pyrogram.grammar import PackedBlock, TooLong, Weights
 from pyrogram.operators import captured
 from pyrogram.printable import plural
 from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram
 from pyrogram.sentences import Sentences, words_of
 
+from . import expansions
 from .annotations_derivation import SubtypeDerivation, SubtypeStructure
+from .annotations_page import BLOCK, Annotations, page, program
+from .annotations_parse import DECODERS, Decoder, ParseTables, parse, parse_tables
+from .annotations_rules import AnnotationRules, Forest, link
 from .cfg import CFG
 from .page_grammar import PageGrammar, Part
 from .recursive_collapsed import Plan, sweeps

@@ -13,13 +13,14 @@ import torch
 from torch import Tensor
 from torch.distributions import constraints
 
-from pyrogram.charts.annotation_page import positions
-from pyrogram.charts.checks import broadcast_shapes
+from pyrogram.checks import broadcast_shapes
 from pyrogram.collapsed import check_trees, parts_of
 from pyrogram.distributions.charted import traceable
 from pyrogram.distributions.row_derivation import RowDerivation
 from pyrogram.operators import captured
 from pyrogram.sentences import Known, Sentences, Structure
+
+from .annotations_page import positions
 
 if TYPE_CHECKING:
     from .annotations import LatentAnnotations

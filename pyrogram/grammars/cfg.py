@@ -15,11 +15,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pyrogram.charts import leftmost
-from pyrogram.charts.checks import checked_words
+from pyrogram.checks import checked_words
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.constraints import LeftmostDerivations
 from pyrogram.distributions.pcfg_derivation import PCFGDerivation
+from pyrogram.draws import Draws, FlatRules, ancestral
 from pyrogram.folding import leaves as leaves_of
 from pyrogram.grammar import Grammar, PackedBlock, Weights
 from pyrogram.operators import constant
@@ -249,9 +249,9 @@ class CFG(PageGrammar):
         return {rule: event for event, rule in enumerate(self.rules)}
 
     @cached_property
-    def flat(self) -> leftmost.FlatRules:
+    def flat(self) -> FlatRules:
         """The rules as arrays."""
-        return leftmost.FlatRules.of(self._numbered.lhs, self._numbered.rhs, self.table.start)
+        return FlatRules.of(self._numbered.lhs, self._numbered.rhs, self.table.start)
 
     # ------------------------------------------------------------------ charts
 
@@ -417,8 +417,8 @@ class CFG(PageGrammar):
 
     sample_trees = Grammar._draw
 
-    def _ancestral(self, tables: Sequence[Tensor], draws: leftmost.Draws) -> tuple[Tensor, Tensor]:
-        return leftmost.ancestral(tables, draws, self.flat)
+    def _ancestral(self, tables: Sequence[Tensor], draws: Draws) -> tuple[Tensor, Tensor]:
+        return ancestral(tables, draws, self.flat)
 
     def _check_normalized(self, weights: Mapping[str, Tensor]) -> None:
         totals = self._blocks[BLOCK].sums(weights[BLOCK])

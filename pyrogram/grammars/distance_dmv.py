@@ -10,16 +10,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyrogram.charts import expansions
-from pyrogram.charts.checks import check_size
-from pyrogram.charts.leftmost import Draws
-from pyrogram.charts.trees import lengths_of
+from pyrogram.checks import check_size
 from pyrogram.distributions.projective_tree import ProjectiveDependencyTree
+from pyrogram.draws import Draws
 from pyrogram.grammar import Grammar, Weights
 from pyrogram.printable import plural
 from pyrogram.recursion.rules.pages import recursion
+from pyrogram.trees import lengths_of
 
-from . import initial
+from . import expansions, initial
 from .dmv import DMV, tree_axes, tree_blocks
 from .recursive import RecursiveGrammar
 
@@ -29,7 +28,7 @@ CONTINUE, STOP = 0, 1
 
 @recursion
 def distance_dmv(p: Any, widths: tuple[int, ...] = (1,), distance_attach: bool = False) -> None:
-    """The halves of :func:`.charts.dmv.dmv`; open ones are told apart by the class of their width."""
+    """The halves of :func:`.dmv.dmv`; open ones are told apart by the class of their width."""
     i, j, k, r = p.positions("i j k r")
     w, C = p.words("w"), len(widths) + 1
     RC, LC, IR, IL, Z = p.items("RC LC IR IL Z")

@@ -6,27 +6,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from pyrogram.charts import dmv as chart
-from pyrogram.charts import expansions
-from pyrogram.charts.checks import broadcast_shapes, check_size, checked_words
-from pyrogram.charts.leftmost import Draws
-from pyrogram.charts.trees import arc_valences, check_heads, lengths_of, over_valences, stop_valences
+from pyrogram.checks import broadcast_shapes, check_size, checked_words
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.dependency_tree import of_heads
 from pyrogram.distributions.projective_tree import ProjectiveDependencyTree
+from pyrogram.draws import Draws
 from pyrogram.event_map import EventMap, by_block, event_numbers, first_events, num_events
 from pyrogram.grammar import Block, Grammar, SentenceMultinomials, Weights, checked_inputs, logarithms
-from pyrogram.recursion.run.on_tensors import TensorProgram
+from pyrogram.recursion.rules.pages import recursion
+from pyrogram.recursion.run.on_tensors import TensorProgram, tensor_program
 from pyrogram.sentences import Sentences, words_of
+from pyrogram.trees import arc_valences, check_heads, lengths_of, over_valences, stop_valences
 
-from . import initial
+from . import expansions, initial
 from .dmv_sentence_multinomials import DMVSentenceMultinomials
 from .page_grammar import PageGrammar, Part
 from .recursive_collapsed import Plan, numbers_of, sweeps
@@ -35,18 +34,91 @@ from .recursive_sums import Sums
 from .structures import Heads
 
 
+@recursion
+def dmv(
+    p: Any,
+    valence_attach: bool = False,
+    by_sentence: bool = False,
+    evidence: bool = False,
+    valences: int = 2,
+    by_position: bool = False,
+) -> None:
+    """The trees of :func:`.projective_tree.first_order`, whose weights are those of the words w.
+
+    A head that has no child on a side yet has valence 0, else 1; with other numbers of valences, open halves are told
+    apart by valence. Multinomials may differ from sentence to sentence: then h is the number of a word's own, a pair of
+    a sentence and one of its distinct words. With evidence, each arc of a sentence has a factor, too. By position,
+    attachments have weights by head and child of each sentence.
+    """
+    i, j, k, r = p.positions("i j k r")
+    w = p.words("w")
+    h, H = (p.words("h"), "P") if by_sentence else (w, "V")
+    RC, LC, Z = p.items("RC LC Z")
+    RO, LO, IR, IL = p.items("RO LO IR IL") if valences == 2 else p.items("RO LO IR IL", valences)
+    valence_axis = (valences,) if valence_attach else ()
+    root = p.weights("root", "V")
+    attach = p.weights("attach", *valence_axis) if by_position else p.weights("attach", H, 2, *valence_axis, "V")
+    stop = p.weights("stop", H, 2, valences, 2)  # head, direction, valence, decision: 0 continues, 1 stops
+    factor: Any = p.weights("arc_scores") if evidence else None
+
+    def choose(head: Any, direction: int, valence: Any, child: Any) -> Any:
+        """The head goes on, and then takes the child."""
+        place: tuple[Any, ...] = (head, child) if by_position else (h[head], direction)
+        place += (valence,) if valence_attach else ()
+        taken = attach[place if by_position else (*place, w[child])]
+        if factor is not None:
+            taken = factor[head, child] * taken
+        return stop[h[head], direction, valence, 0] * taken
+
+    if valences == 2:
+        RO[i, i] += 1
+        LO[i, i] += 1
+        IR[i, j] += choose(i, 1, i < k, j) * RO[i, k] * LC[k + 1, j]
+        IL[i, j] += choose(j, 0, k + 1 < j, i) * RC[i, k] * LO[k + 1, j]
+        RO[i, j] += IR[i, k] * RC[k, j]
+        LO[i, j] += LC[i, k] * IL[k, j]
+        RC[i, j] += stop[h[i], 1, i < j, 1] * RO[i, j]
+        LC[i, j] += stop[h[j], 0, i < j, 1] * LO[i, j]
+    else:
+        RO[i, i, 0] += 1
+        LO[i, i, 0] += 1
+        for v, more in zip(range(valences), [*range(1, valences), valences - 1], strict=True):
+            IR[i, j, more] += choose(i, 1, v, j) * RO[i, k, v] * LC[k + 1, j]
+            IL[i, j, more] += choose(j, 0, v, i) * RC[i, k] * LO[k + 1, j, v]
+            RC[i, j] += stop[h[i], 1, v, 1] * RO[i, j, v]
+            LC[i, j] += stop[h[j], 0, v, 1] * LO[i, j, v]
+        for v in range(min(1, valences - 1), valences):  # of heads with children
+            RO[i, j, v] += IR[i, k, v] * RC[k, j]
+            LO[i, j, v] += LC[i, k] * IL[k, j, v]
+    top = factor[0, r] * root[w[r]] if factor is not None else root[w[r]]
+    Z[()] += top * LC[1, r] * RC[r, p.n]
+
+
+@cache
+def program(
+    valence_attach: bool,
+    by_sentence: bool = False,
+    evidence: bool = False,
+    valences: int = 2,
+    by_position: bool = False,
+) -> TensorProgram:
+    """The DMV under one set of weights for all sentences, or with multinomials of their own; perhaps with evidence."""
+    kind = {"by_sentence": by_sentence, "evidence": evidence, "by_position": by_position}
+    return tensor_program(dmv(valence_attach=valence_attach, valences=valences, **kind))
+
+
 @dataclass(frozen=True)
 class TreeSums(Sums):
     """As :class:`.Sums`; the only factors are those of arcs.
 
-    :param options: of the page, see :func:`.dmv.program`.
+    :param options: of the page, see :func:`program`.
     """
 
     options: Mapping[str, Any]
     doubles = True  # of a corpus
 
     def with_factors(self, names: Sequence[str]) -> TensorProgram:
-        return chart.program(**self.options, evidence=bool(names))
+        return program(**self.options, evidence=bool(names))
 
     def factor_table(self, name: str) -> str:
         return name
@@ -210,7 +282,7 @@ class DMV(PageGrammar):
     def program(self, *, by_sentence: bool = False, evidence: bool = False) -> TensorProgram:
         """The recursion over trees, see :func:`.dmv.dmv`."""
         options = {"by_sentence": by_sentence, "evidence": evidence}
-        return chart.program(self.valence_attach, valences=self.num_valences, **options)
+        return program(self.valence_attach, valences=self.num_valences, **options)
 
     def _sums(self, **options: Any) -> TreeSums:
         """What sums over trees.
@@ -218,7 +290,7 @@ class DMV(PageGrammar):
         :param options: of the page, besides those of the grammar.
         """
         options |= {"valence_attach": self.valence_attach, "valences": self.num_valences}
-        return TreeSums(chart.program(**options).recursion, Fitted({"V": self.num_tags}, {}, ("w",)), options)
+        return TreeSums(program(**options).recursion, Fitted({"V": self.num_tags}, {}, ("w",)), options)
 
     @cached_property
     def _events(self) -> EventMap:

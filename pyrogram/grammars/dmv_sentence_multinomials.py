@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from pyrogram.charts.checks import checked_words
-from pyrogram.charts.trees import lengths_of
+from pyrogram.checks import checked_words
 from pyrogram.grammar import SentenceMultinomials, Weights, _ranges
 from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram, fits_compiled
 from pyrogram.sentences import Sentences, words_of
+from pyrogram.trees import lengths_of
 
 if TYPE_CHECKING:
     from .dmv import DMV

@@ -9,11 +9,10 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from pyrogram.charts import expansions
-from pyrogram.charts.checks import check_size, checked_words
-from pyrogram.charts.leftmost import Draws
+from pyrogram.checks import check_size, checked_words
 from pyrogram.distributions.state_sequence import StateSequence, chain, check_states, state_events
 from pyrogram.distributions.structured import counted
+from pyrogram.draws import Draws
 from pyrogram.event_map import EventMap
 from pyrogram.grammar import (
     Block,
@@ -24,6 +23,7 @@ from pyrogram.grammar import (
 )
 from pyrogram.sentences import Sentences
 
+from . import expansions
 from .recursive import RecursiveGrammar
 from .structures import StateStructure
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from pyrogram.charts.trees import check_heads, lengths_of
 from pyrogram.distributions.projective_tree import ProjectiveDependencyTree
 from pyrogram.event_map import by_block, num_events
 from pyrogram.grammar import Weights
+from pyrogram.trees import check_heads, lengths_of
 
 if TYPE_CHECKING:
     from .dmv import DMV

@@ -31,10 +31,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from pyrogram.charts.lexical import events as features
-from pyrogram.charts.lexical.scores import fill
-from pyrogram.charts.sibling_tags import TaggedTreeScores
-from pyrogram.charts.trees import has_cycle
+from pyrogram.restaurants.lexical import events as features
+from pyrogram.restaurants.lexical.scores import fill
+from pyrogram.trees import has_cycle
+
+from .sibling_tags import TaggedTreeScores
 
 #: The three variables of a child, in the order of generation.
 SITES = ("tags", "words", "cases")

@@ -11,14 +11,14 @@ from typing import get_args
 import torch
 from torch import Tensor
 
-from pyrogram.charts import sibling_tags
-from pyrogram.charts.pitman_yor.restaurants import Restaurants
-from pyrogram.charts.sibling_tags import TaggedTreeScores
 from pyrogram.choices import DECODERS, Decoder
 from pyrogram.distributions.projective_tree import ProjectiveDependencyTree
 from pyrogram.distributions.sibling_tree import SiblingDependencyTree
+from pyrogram.restaurants.restaurants import Restaurants
 
+from . import sibling_tags
 from .lexical_dependencies import SITES, LexicalDependencies, Predict, TreeScores
+from .sibling_tags import TaggedTreeScores
 
 #: Cells of a batch's scores, as far as they need most of the memory: 32 MB; and most sentences.
 _BATCH, _MOST = 2**22, 256

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pyrogram.charts import leftmost
-from pyrogram.charts.checks import check_size
+from pyrogram.checks import check_size
+from pyrogram.draws import FlatRules
 from pyrogram.grammar import Block, Weights
 from pyrogram.printable import plural
 from pyrogram.recursion.rules.pages import recursion
@@ -186,7 +186,7 @@ class LexicalisedPCFG(TopDownGrammar):
             raise ValueError(f"the derivation goes on after its last word, word {len(words)}")
         return top, words
 
-    def _leftmost_rules(self) -> leftmost.FlatRules:
+    def _leftmost_rules(self) -> FlatRules:
         # Nonterminals are the sentence; symbols without a head; nonterminals with one; and dependents by side, symbol
         # and head. A single word is its tag.
         N, S, T = self.num_nonterminals, self.num_nonterminals + 1, self.num_tags
@@ -207,7 +207,7 @@ class LexicalisedPCFG(TopDownGrammar):
                 yield dependents + (side * S + s) * T + h, [phrase(s, m)]
 
         lhs, rhs = zip(*expansions(), strict=True)
-        return leftmost.FlatRules.of(lhs, rhs, 0)
+        return FlatRules.of(lhs, rhs, 0)
 
 
 def harmonic(

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pyrogram.charts import leftmost
-from pyrogram.charts.checks import check_size
+from pyrogram.checks import check_size
+from pyrogram.draws import FlatRules
 from pyrogram.grammar import Block
 from pyrogram.printable import plural
 from pyrogram.recursion.rules.pages import recursion
@@ -155,7 +155,7 @@ class LowRankPCFG(TopDownGrammar):
             raise ValueError(f"the derivation has {plural(len(terminals), 'word')}, not {len(words)}")
         return top[0]
 
-    def _leftmost_rules(self) -> leftmost.FlatRules:
+    def _leftmost_rules(self) -> FlatRules:
         # Nonterminals are the sentence, nonterminals if they have events of their own, ranks as left and as right
         # children, and preterminals. A symbol that has none becomes what it expands to.
         N, P, V = self.num_nonterminals, self.num_preterminals, self.num_words
@@ -170,7 +170,7 @@ class LowRankPCFG(TopDownGrammar):
         symbols = np.concatenate([*rights, np.tile(-1 - np.arange(V), P)]).astype(np.int64)
         per_side = [len(children), *([R] * N if has_rank else []), *([len(children)] * (2 * R)), *([V] * P)]
         first, offsets = np.cumsum([0, *per_side]), np.cumsum([0, *sizes])
-        return leftmost.FlatRules(0, first, np.arange(len(sizes), dtype=np.int32), offsets, symbols)
+        return FlatRules(0, first, np.arange(len(sizes), dtype=np.int32), offsets, symbols)
 
 
 class TensorPCFG(LowRankPCFG):

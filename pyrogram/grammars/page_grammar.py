@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from pyrogram.charts.checks import broadcast_shapes
+from pyrogram.checks import broadcast_shapes
 from pyrogram.event_map import EventMap
 from pyrogram.grammar import Grammar, Weights, checked_inputs
 from pyrogram.recursion.rules.recursions import Recursion

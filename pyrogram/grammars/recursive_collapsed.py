@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pyrogram.charts.checks import checked_words
+from pyrogram.checks import checked_words
 from pyrogram.collapsed import (
     CollapsedUpdates,
     CorpusCounts,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from pyrogram.charts.checks import TooLongError, checked_words
+from pyrogram.checks import TooLongError, checked_words
 from pyrogram.grammar import TooLong, Weights, num_tries
 from pyrogram.printable import plural
 

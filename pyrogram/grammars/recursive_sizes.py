@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from pyrogram.charts.checks import check_size
+from pyrogram.checks import check_size
 from pyrogram.grammar import Block
 from pyrogram.printable import plural
 from pyrogram.recursion.emit.layout import Layout

@@ -11,7 +11,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from pyrogram.charts.checks import lengths_of_checked
+from pyrogram.checks import lengths_of_checked
 from pyrogram.recursion.emit.inputs import Numbers
 from pyrogram.recursion.emit.layout import WeightTable
 from pyrogram.recursion.rules.language import Size

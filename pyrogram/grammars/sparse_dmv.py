@@ -12,13 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyrogram.charts import expansions
-from pyrogram.charts.attachments import Attachments, seen_pairs
-from pyrogram.charts.checks import broadcast_shapes, check_size, checked_words
-from pyrogram.charts.leftmost import Draws
-from pyrogram.charts.trees import lengths_of
+from pyrogram.checks import broadcast_shapes, check_size, checked_words
 from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.dependency_tree import heads_of
+from pyrogram.draws import Draws
 from pyrogram.event_map import EventMap, joined, num_events
 from pyrogram.grammar import PackedBlock, SentenceMultinomials, Weights
 from pyrogram.operators import Values, captured, handle_of, number_of, object_of, operate
@@ -27,7 +24,10 @@ from pyrogram.random_state import seeded
 from pyrogram.recursion.run.on_tensors import TensorInputs
 from pyrogram.sentences import Sentences, digest_of
 from pyrogram.sweeps.events import TableEvents
+from pyrogram.trees import lengths_of
 
+from . import expansions
+from .attachments import Attachments, seen_pairs
 from .dmv import DMV, TreeSums
 from .page_grammar import Part
 from .recursive_collapsed import Plan, RecursiveUpdates, sweeps

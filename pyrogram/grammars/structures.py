@@ -21,15 +21,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pyrogram.charts.leftmost_spans import has_spans
-from pyrogram.charts.trees import check_heads, is_tree, lengths_of
 from pyrogram.collapsed import check_trees, parts_of
 from pyrogram.distributions.constraints import LeftmostDerivations, RecursiveDerivations, States
 from pyrogram.distributions.known_derivation import KnownDerivation
+from pyrogram.distributions.leftmost_spans import has_spans
 from pyrogram.distributions.state_sequence import state_events
 from pyrogram.event_map import first_events
 from pyrogram.printable import plural
 from pyrogram.sentences import Known, Sentences, Structure
+from pyrogram.trees import check_heads, is_tree, lengths_of
 
 from .cfg_rules import longest
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
-from pyrogram.charts import leftmost
+from pyrogram.draws import Draws, FlatRules, ancestral
 from pyrogram.grammar import Grammar
 
 from .recursive import RecursiveGrammar
@@ -24,14 +24,14 @@ class TopDownGrammar(RecursiveGrammar):
         return {k: v for k, v in super().__getstate__().items() if k != "leftmost_rules"}
 
     @cached_property
-    def leftmost_rules(self) -> leftmost.FlatRules:
+    def leftmost_rules(self) -> FlatRules:
         """The events, by number, as rules of a context-free grammar whose leftmost derivations are the rows."""
         return self._leftmost_rules()
 
     @abstractmethod
-    def _leftmost_rules(self) -> leftmost.FlatRules: ...
+    def _leftmost_rules(self) -> FlatRules: ...
 
     sample_derivations = Grammar._draw
 
-    def _ancestral(self, tables: Sequence[Tensor], draws: leftmost.Draws) -> tuple[Tensor, Tensor]:
-        return leftmost.ancestral(tables, draws, self.leftmost_rules)
+    def _ancestral(self, tables: Sequence[Tensor], draws: Draws) -> tuple[Tensor, Tensor]:
+        return ancestral(tables, draws, self.leftmost_rules)

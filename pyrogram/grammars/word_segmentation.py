@@ -26,8 +26,8 @@ from pyro.distributions import TorchDistribution
 from torch import Tensor
 from torch.distributions import constraints
 
-from pyrogram.charts.checks import check_size
-from pyrogram.charts.pitman_yor.checks import as_tensor, parameters
+from pyrogram.checks import check_size
+from pyrogram.restaurants.checks import as_tensor, parameters
 
 
 class UnigramSegmentation:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loops that learn grammars from a Pyro model, and the exact ELBO for Pyro's own SVI."""
 
-from pyrogram.charts.topics.tokens import tokens as topic_tokens
+from pyrogram.topics.tokens import tokens as topic_tokens
 from pyrogram.tree_statistics import tree_statistics
 
 from .classes_of_words import WordClasses, word_classes

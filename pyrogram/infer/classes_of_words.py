@@ -17,7 +17,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from pyrogram.charts.checks import check_size, checked_words
+from pyrogram.checks import check_size, checked_words
 
 __all__ = ["WordClasses", "word_classes"]
 

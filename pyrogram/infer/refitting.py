@@ -21,9 +21,9 @@ import torch
 from torch import Tensor
 
 from pyrogram.bias import Bias
-from pyrogram.charts.trees import lengths_of
 from pyrogram.distributions import Sentence, dirichlet_prior
 from pyrogram.grammar import Grammar, Weights
+from pyrogram.trees import lengths_of
 
 from .loops.variational_em import VariationalEM
 

@@ -24,7 +24,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from pyrogram.atomic import write_atomically
-from pyrogram.charts.checks import checked_words
+from pyrogram.checks import checked_words
 from pyrogram.data import Corpus, Vocabulary
 from pyrogram.distributions import Gaussian
 from pyrogram.distributions.sentence import safe_log

@@ -14,7 +14,7 @@ from pyro.nn import PyroModule, PyroSample
 from pyro.nn.module import to_pyro_module_
 from torch import Tensor
 
-from pyrogram.charts.checks import broadcast_shapes
+from pyrogram.checks import broadcast_shapes
 from pyrogram.grammar import Block
 
 from .outcomes import by_event, inner_products, multinomials, outcomes_of

@@ -15,7 +15,7 @@ from pyrogram.printable import plural
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from pyrogram.charts.pitman_yor.restaurants import Restaurants
+    from pyrogram.restaurants.restaurants import Restaurants
 
 
 def plot_draws(

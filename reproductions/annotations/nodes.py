@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from pyrogram.charts.annotation_rules import AnnotationRules, Forest
-from pyrogram.charts.runtime.compiling import kernel
+from pyrogram.grammars.annotations_rules import AnnotationRules, Forest
+from pyrogram.runtime.compiling import kernel
 
 
 class Tables(NamedTuple):

@@ -16,8 +16,8 @@ from torch import Tensor
 from pyrogram.data.treebank import Treebank, read_treebank
 from pyrogram.grammar import Weights
 from pyrogram.grammars.annotations import LatentAnnotations
+from pyrogram.metrics.constituents import ParsevalBin, parseval
 from pyrogram.models import annotated_treebank
-from pyrogram.parseval import ParsevalBin, parseval
 
 LONGEST, THRESHOLD = 40, 1e-4
 DECODER: Final = "max-rule"

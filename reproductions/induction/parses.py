@@ -13,7 +13,7 @@ import torch
 
 from pyrogram.data import Corpus
 from pyrogram.metrics import SignTest, errors_by_parent
-from pyrogram.significance import binomial_sign_test
+from pyrogram.metrics.significance import binomial_sign_test
 from reproductions.induction.published import BINS, COMPARED, PUBLISHED
 from reproductions.induction.study import Study
 from reproductions.shared.store import Key, Result

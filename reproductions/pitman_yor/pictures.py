@@ -20,7 +20,7 @@ from reproductions.shared.store import Key
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from pyrogram.charts.pitman_yor.restaurants import Paths, Restaurants
+    from pyrogram.restaurants.restaurants import Paths, Restaurants
     from reproductions.pitman_yor.experiment import PitmanYorTable
 
 _RESEATED = 20  # sweeps over exact seats, given the chain's last hyperparameters

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pyrogram.charts.runtime.arrays import Array
-from pyrogram.charts.runtime.compiling import kernel
+from pyrogram.runtime.arrays import Array
+from pyrogram.runtime.compiling import kernel
 
 
 class Counts(NamedTuple):

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pyrogram.charts.topics.tokens import batches, tokens
 from pyrogram.distributions.projective_tree import ProjectiveDependencyTree
 from pyrogram.infer import SyntacticTopics
+from pyrogram.topics.tokens import batches, tokens
 from reproductions.topics.states import Counts, draw_states, log_repeats
 
 _PROPOSED = 2**22  # words whose proposals are drawn at a time: one chart serves many

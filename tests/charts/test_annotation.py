@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from pyrogram import LatentAnnotations
-from pyrogram.charts.annotation_page import BLOCK, Annotations, positions, program
-from pyrogram.charts.annotation_rules import AnnotationRules, Forest, link, replace_subtypes
+from pyrogram.grammars.annotations_page import BLOCK, Annotations, positions, program
+from pyrogram.grammars.annotations_rules import AnnotationRules, Forest, link, replace_subtypes
 from pyrogram.recursion.run import engine
 
 # 0: S -> A, 1: A -> A B, 2: A -> x, 3: B -> C, 4: C -> z, 5: C -> A C

@@ -14,8 +14,8 @@ import pytest
 KERNEL = """
 import numpy as np
 from numba import njit
-from pyrogram.charts.runtime.bounds import guarded, room
-from pyrogram.charts.runtime.lanes import fill, gather_cells, load, scatter_cells, store
+from pyrogram.runtime.bounds import guarded, room
+from pyrogram.runtime.lanes import fill, gather_cells, load, scatter_cells, store
 
 @njit
 def run(array, other, offsets, i):
@@ -97,7 +97,7 @@ def test_an_access_beyond_a_table_is_an_error(tmp_path: Path) -> None:
 CHARTS = """
 import json
 import numpy as np
-from pyrogram.charts.gaussians import direction
+from pyrogram.logistic_normal import direction
 
 made = {
     "gaussians": direction.make_cells(5, 4, 2, 3, True),

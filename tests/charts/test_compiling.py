@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import pyrogram
-from pyrogram.charts.runtime.compiling import imported, sources
+from pyrogram.runtime.compiling import imported, sources
 
 PACKAGE = Path(pyrogram.__file__).parent
 
@@ -21,13 +21,13 @@ def names(path: str) -> set[str]:
 
 
 def test_a_kernel_depends_on_what_its_file_imports_directly_or_not():
-    own = names("charts/spanning/lanes.py")
+    own = names("distributions/spanning/lanes.py")
     assert {"lanes.py", "bounds.py"} <= own
-    assert {"annotation_rules.py", "expansions.py"}.isdisjoint(own)
+    assert {"annotations_rules.py", "expansions.py"}.isdisjoint(own)
 
 
 def test_absolute_imports_count_as_well():
-    own = names("charts/gaussians/batches.py")  # runtime/lanes.py by its full name, the others relative to the folder
+    own = names("logistic_normal/batches.py")  # runtime/lanes.py by its full name, the others relative to the folder
     assert {"newton.py", "linear_algebra.py", "direction.py", "lanes.py"} <= own
 
 
@@ -43,30 +43,30 @@ def parsed(path: Path) -> set[Path]:
 
 
 def test_no_import_is_overlooked():
-    files = [path for path in (PACKAGE / "charts").rglob("*.py") if "import kernel" in path.read_text()]
+    files = [path for path in PACKAGE.rglob("*.py") if "import kernel" in path.read_text()]
     assert len(files) > 10
     for path in set().union(*(sources(path) for path in files)):
         assert parsed(path) <= set(sources(path)), path
 
 
 def test_every_form_of_import_is_found():
-    path = PACKAGE / "charts/not_there.py"
+    path = PACKAGE / "grammars/not_there.py"
     text = b"""
-from . import leftmost, expansions as drawn
-from .runtime.lanes import (
+from . import cfg, expansions as drawn
+from ..runtime.lanes import (
     a,
     b,
 )
-from pyrogram.charts import (trees)
+from pyrogram import (trees)
 def later():
     from ..grammar import Block
 """
-    names = {"leftmost", "expansions", "lanes", "trees", "grammar"}
+    names = {"cfg", "expansions", "lanes", "trees", "grammar"}
     assert {found.stem for found in imported(path, text)} == names
 
 
 KERNELS = """
-from pyrogram.charts.runtime.compiling import kernel
+from pyrogram.runtime.compiling import kernel
 
 @kernel
 def one(x):
@@ -125,6 +125,21 @@ def test_a_broken_file_is_compiled_anew(tmp_path: Path):
     for file in files:
         file.write_bytes(file.read_bytes()[:100])
     assert python(run, tmp_path).split() == ["2.0", "0"]
+
+
+def test_code_for_a_class_that_has_moved_is_compiled_anew(tmp_path: Path):
+    run = """
+import own_kernels, {module}
+point = {module}.Point(1.0)
+print(own_kernels.one(point[0]), own_kernels.first(point), sum(own_kernels.first.stats.cache_hits.values()))
+"""
+    (tmp_path / "own_kernels.py").write_text(KERNELS + "@kernel\ndef first(point):\n    return point.x\n")
+    for module, hits in (("here", "0"), ("there", "0"), ("there", "1")):
+        (tmp_path / "here.py").unlink(missing_ok=True)
+        code = "from typing import NamedTuple\nclass Point(NamedTuple):\n    x: float\n"
+        if not (tmp_path / f"{module}.py").exists():
+            (tmp_path / f"{module}.py").write_text(code)
+        assert python(run.format(module=module), tmp_path).split() == ["2.0", "1.0", hits]
 
 
 @pytest.mark.parametrize("cached", [pytest.param(True, marks=pytest.mark.slow), False])

@@ -12,9 +12,9 @@ from test_tree_choices import check_draws
 from test_tree_sums import check_sums
 from tree_charts import EXACT, KINDS, cycles, dtypes, engines, problem, roots
 
-from pyrogram.charts.spanning import lanes, walks
-from pyrogram.charts.trees import is_tree
 from pyrogram.distributions import DependencyTree
+from pyrogram.distributions.spanning import lanes, walks
+from pyrogram.trees import is_tree
 
 KIND = KINDS["crossing arcs"]
 

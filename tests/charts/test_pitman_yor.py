@@ -11,7 +11,7 @@ import torch
 from seatings import Process, by_tables, tables
 from torch import Tensor
 
-from pyrogram.charts.pitman_yor.restaurants import Restaurants
+from pyrogram.restaurants.restaurants import Restaurants
 
 ALPHA, EPSILON = [0.7, -0.2], [0.3, 0.6]
 BASE = [0.5, 0.2, 0.3]

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from pyrogram.charts.pitman_yor.restaurants import Restaurants
+from pyrogram.restaurants.restaurants import Restaurants
 
 V = 4
 

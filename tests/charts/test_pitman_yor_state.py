@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from pyrogram.charts.pitman_yor.restaurants import PATHS, Restaurants
+from pyrogram.restaurants.restaurants import PATHS, Restaurants
 
 ALPHA, EPSILON = torch.tensor([0.5, 0.3]), torch.tensor([0.2, 0.6])
 

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from pyrogram.charts import sibling_tags
-from pyrogram.charts.sibling_tags import TaggedTreeScores
-from pyrogram.charts.trees import projective_trees
+from pyrogram.grammars import sibling_tags
+from pyrogram.grammars.sibling_tags import TaggedTreeScores
+from pyrogram.trees import projective_trees
 
 S = 2
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from scipy.optimize import minimize
 
-from pyrogram.charts.topics.evidence import CountHistogram, log_evidence, maximise_evidence
+from pyrogram.topics.evidence import CountHistogram, log_evidence, maximise_evidence
 
 
 def counts(symmetric):

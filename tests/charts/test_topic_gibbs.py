@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from pyrogram.charts.topics import gibbs as topic_gibbs
+from pyrogram.topics import gibbs as topic_gibbs
 
 V = 5
 

@@ -5,7 +5,7 @@
 import pytest
 import torch
 
-from pyrogram.charts.topics.tokens import check_words, tokens
+from pyrogram.topics.tokens import check_words, tokens
 
 V = 3
 MALFORMED = {

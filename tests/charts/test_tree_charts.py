@@ -18,7 +18,7 @@ from tree_charts import (
     to,
 )
 
-from pyrogram.charts.trees import is_tree
+from pyrogram.trees import is_tree
 
 
 def results(kind: Kind, tables: dict[str, Tensor], lengths: Tensor, engine: str) -> list[Tensor]:

@@ -22,8 +22,8 @@ from tree_charts import (
     to,
 )
 
-from pyrogram.charts.trees import is_tree
 from pyrogram.testing import chi_square, frequencies
+from pyrogram.trees import is_tree
 
 
 def check_best(kind: Kind, tables: dict[str, Tensor], lengths: Tensor, multiroot: bool, k: int) -> None:

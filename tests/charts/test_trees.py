@@ -14,7 +14,8 @@ from oracle import (
     parts_by_valence,
 )
 
-from pyrogram.charts.trees import (
+from pyrogram.distributions.sibling_tree import last_children, siblings_of
+from pyrogram.trees import (
     arc_valences,
     is_tree,
     lengths_of,
@@ -22,7 +23,6 @@ from pyrogram.charts.trees import (
     projective_trees,
     stop_valences,
 )
-from pyrogram.distributions.sibling_tree import last_children, siblings_of
 
 roots = pytest.mark.parametrize("multiroot", [False, True])
 

@@ -12,11 +12,11 @@ import torch
 from infer.segmentation_sums import Model, Words, segmentations
 from infer.topic_sums import chi_square_is_fine
 
-from pyrogram.charts.pitman_yor.restaurants import Restaurants
-from pyrogram.charts.pitman_yor.seats import DONE
-from pyrogram.charts.pitman_yor.segmentation import Process, Text, resample, seat_all
-from pyrogram.charts.pitman_yor.substrings import Substrings, log_lengths, substrings
-from pyrogram.charts.runtime.random_numbers import seed_stream
+from pyrogram.restaurants.restaurants import Restaurants
+from pyrogram.restaurants.seats import DONE
+from pyrogram.restaurants.segmentation import Process, Text, resample, seat_all
+from pyrogram.restaurants.substrings import Substrings, log_lengths, substrings
+from pyrogram.runtime.random_numbers import seed_stream
 
 SYMBOLS = {"a": 0.3, "b": 0.7}
 UNIGRAM = Model((1.5,), (0.0,), 0.4, 0.3, SYMBOLS, 3)

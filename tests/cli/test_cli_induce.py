@@ -230,7 +230,7 @@ def test_a_start_of_density_zero(call, treebanks, tmp_path):
 
 
 def test_rank_correlation():
-    from pyrogram.significance import rank_correlation
+    from pyrogram.metrics.significance import rank_correlation
 
     stats = pytest.importorskip("scipy.stats")
     x, y = [3.0, 1.0, 2.0, 2.0, 5.0], [0.1, 0.4, 0.4, 0.2, 0.9]

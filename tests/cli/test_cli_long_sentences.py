@@ -13,8 +13,8 @@ import torch
 from safetensors.torch import load_file
 
 from pyrogram import DMV, Corpus
-from pyrogram.charts.trees import is_tree
 from pyrogram.data import Vocabulary
+from pyrogram.trees import is_tree
 
 N = 1000
 few_or_many = pytest.mark.parametrize("n", [200, pytest.param(N, marks=pytest.mark.slow)])

@@ -4,8 +4,8 @@ from itertools import product
 
 import pytest
 
-from pyrogram.charts.trees import projective_trees
 from pyrogram.cli.io.tree_text import tree_text
+from pyrogram.trees import projective_trees
 
 
 def test_a_sentence():

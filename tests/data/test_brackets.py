@@ -13,7 +13,7 @@ from pyrogram.data import HEAD_RULES, Corpus, CorpusError, bracket_columns, head
 from pyrogram.data.brackets import read_brackets
 from pyrogram.data.builtin import generate
 from pyrogram.grammars import CFG
-from pyrogram.parseval import parseval
+from pyrogram.metrics.constituents import parseval
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ import pytest
 import torch
 from data.generated import corpus, trees
 
-from pyrogram.charts.trees import is_tree
 from pyrogram.data.builtin import MAX_WORDS, generate, grammar_rules
+from pyrogram.trees import is_tree
 
 PENN_TAGS = set(
     "CC CD DT EX FW IN JJ JJR JJS LS MD NN NNS NNP NNPS PDT POS PRP PRP$ RB RBR RBS RP SYM TO UH "

@@ -11,13 +11,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyrogram.charts.trees import is_tree, projective_trees
 from pyrogram.data import PENN_CURRENCY, PENN_PUNCTUATION, UNIVERSAL_PUNCTUATION, Corpus, SentenceRecord
 from pyrogram.data.columns import Sentences
 from pyrogram.data.gathering import of_records
 from pyrogram.data.punctuation import attach_punctuation, is_punctuation
 from pyrogram.data.punctuation import reattach as reattach_all
 from pyrogram.data.trimming import without_punctuation
+from pyrogram.trees import is_tree, projective_trees
 
 
 def reattach(heads: tuple[int, ...], kept: list[bool]) -> tuple[int, ...]:

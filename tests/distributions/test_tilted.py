@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from pyrogram import DMV, HMM
-from pyrogram.charts.trees import lengths_of
 from pyrogram.distributions import DependencyTree, ProjectiveDependencyTree, SiblingDependencyTree
+from pyrogram.trees import lengths_of
 
 WORDS = torch.tensor([[0, 1, 1], [1, 0, 0]])
 PADDED = torch.tensor([[0, 1, 1], [1, 0, -1]])

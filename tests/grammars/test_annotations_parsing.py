@@ -7,7 +7,7 @@ from collections import defaultdict
 import pytest
 import torch
 
-from pyrogram.charts import annotation_parse
+from pyrogram.grammars import annotations_parse as annotation_parse
 from pyrogram.grammars.annotations import LatentAnnotations
 from pyrogram.grammars.cfg import CFG
 from pyrogram.testing import chi_square, frequencies

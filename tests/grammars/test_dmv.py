@@ -11,8 +11,8 @@ import torch
 from pyro.infer import MCMC, NUTS
 
 from pyrogram import DMV
-from pyrogram.charts.dmv import dmv
 from pyrogram.distributions import ProjectiveDependencyTree, Sentence
+from pyrogram.grammars.dmv import dmv
 from pyrogram.recursion import Grounded, InvalidRecursion, Reals
 
 LEFT = 0

@@ -11,8 +11,8 @@ import torch
 from lexical_trees import events_of, tree_score
 from torch import Tensor
 
-from pyrogram.charts.trees import projective_trees
 from pyrogram.grammars.lexical_dependencies import PAPER, SITES, LexicalDependencies
+from pyrogram.trees import projective_trees
 
 S, W, C = 3, 4, 4
 

@@ -9,11 +9,11 @@ import torch
 from lexical_trees import tree_score
 from torch import Tensor
 
-from pyrogram.charts.pitman_yor.restaurants import Restaurants
-from pyrogram.charts.trees import projective_trees
 from pyrogram.grammars.lexical_dependencies import SITES, LexicalDependencies
 from pyrogram.grammars.lexical_parser import LexicalParser, PitmanYorPredictor
 from pyrogram.grammars.lexical_tagger import LexicalTagger
+from pyrogram.restaurants.restaurants import Restaurants
+from pyrogram.trees import projective_trees
 
 S, W = 3, 5
 GRAMMAR = LexicalDependencies(S, W)

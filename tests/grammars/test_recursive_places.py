@@ -11,7 +11,7 @@ from own_grammars import dmv, hmm
 from test_recursive import GRAMMARS, log_weights
 
 from pyrogram import DMV
-from pyrogram.charts.trees import projective_trees
+from pyrogram.trees import projective_trees
 
 
 @pytest.mark.one_in(4)

@@ -16,16 +16,15 @@ import torch
 from torch import Tensor
 
 from pyrogram import DMV
-from pyrogram.charts import attachments
-from pyrogram.charts.trees import projective_trees
 from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
 from pyrogram.distributions import Sentence
-from pyrogram.grammars import SparseDMV, sparse_dmv, weights_of_classes
+from pyrogram.grammars import SparseDMV, attachments, sparse_dmv, weights_of_classes
 from pyrogram.grammars.sparse_dmv import SparseDMVUpdates
 from pyrogram.infer import EM, CollapsedVB, TreeGibbs, TreeHastings, VariationalEM
 from pyrogram.models import maximum_likelihood
 from pyrogram.models.dirichlet import dirichlet
 from pyrogram.testing import chi_square
+from pyrogram.trees import projective_trees
 
 WORDS = torch.tensor([[0, 1, 2, 1, 0], [2, 2, 0, 1, -1], [1, 0, 0, -1, -1], [1, -1, -1, -1, -1], [3, 4, -1, -1, -1]])
 NEW = torch.tensor([[4, 0, 3, 1, 5], [2, 4, -1, -1, -1], [5, -1, -1, -1, -1]])  # pairs and a word that WORDS has not

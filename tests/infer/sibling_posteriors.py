@@ -13,9 +13,9 @@ import torch
 from scipy.stats import chi2
 from torch import Tensor
 
-from pyrogram.charts.pitman_yor.restaurants import Restaurants
 from pyrogram.grammars.lexical_dependencies import SITES, LexicalDependencies
 from pyrogram.grammars.lexical_parser import PitmanYorPredictor
+from pyrogram.restaurants.restaurants import Restaurants
 
 sys.path.append(str(Path(__file__).parents[1] / "grammars"))
 from lexical_seats import Seats, sentence_events

@@ -13,9 +13,9 @@ import scipy.optimize
 import torch
 from torch.distributions import MultivariateNormal, Normal, kl_divergence
 
-from pyrogram.charts.gaussians import experts
-from pyrogram.charts.gaussians.experts import ExpertLayout, ExpertPriors
-from pyrogram.charts.runtime.lanes import load, log, store
+from pyrogram.logistic_normal import experts
+from pyrogram.logistic_normal.experts import ExpertLayout, ExpertPriors
+from pyrogram.runtime.lanes import load, log, store
 
 Array = Any
 # An expert in a group: its number, and for each attachment the multinomial row of the group and its first coordinate.

@@ -30,9 +30,9 @@ from pyro.infer.inspect import get_model_relations
 from torch import Tensor
 
 from pyrogram import CFG
-from pyrogram.charts.trees import projective_trees
 from pyrogram.distributions import Sentence, dirichlet_prior
 from pyrogram.infer import infer_trees
+from pyrogram.trees import projective_trees
 
 SENTENCE = torch.tensor([0, 1, 2, 0])
 LIST = projective_trees(4)

@@ -10,9 +10,9 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from pyrogram.charts.pitman_yor.restaurants import Restaurants
 from pyrogram.distributions import Contexts, HierarchicalPitmanYor
 from pyrogram.infer import PitmanYorSampler
+from pyrogram.restaurants.restaurants import Restaurants
 
 SEEN = Contexts([torch.zeros(12).long(), torch.arange(12) // 4])
 BASE = torch.tensor([0.5, 0.25, 0.25], dtype=torch.float64)

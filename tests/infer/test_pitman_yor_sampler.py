@@ -14,9 +14,9 @@ from pyro.ops.stats import effective_sample_size
 from seatings import Process
 from torch import Tensor
 
-from pyrogram.charts.pitman_yor.restaurants import Restaurants
 from pyrogram.distributions import Contexts, HierarchicalPitmanYor
 from pyrogram.infer import ModelError, PitmanYorSampler
+from pyrogram.restaurants.restaurants import Restaurants
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 KEYS = [torch.tensor([1, 1, 1, 1, 2]), torch.tensor([10, 10, 11, 10, 20])]

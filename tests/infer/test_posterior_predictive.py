@@ -15,7 +15,6 @@ from pyro.infer import MCMC, SVI, Trace_ELBO
 from pyro.infer.autoguide import AutoDelta, AutoNormal
 from torch import Tensor
 
-from pyrogram.charts.trees import is_tree
 from pyrogram.distributions import Sentence
 from pyrogram.infer import (
     EM,
@@ -26,6 +25,7 @@ from pyrogram.infer import (
     collapse_trees,
     posterior_predictive,
 )
+from pyrogram.trees import is_tree
 
 
 def dmv(words: Tensor) -> None:

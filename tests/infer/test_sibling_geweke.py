@@ -19,12 +19,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from pyrogram.charts.pitman_yor.restaurants import Restaurants
-from pyrogram.charts.pitman_yor.trials import TrialSeating
 from pyrogram.grammars.lexical_dependencies import SITES, LexicalDependencies
 from pyrogram.grammars.lexical_parser import PitmanYorPredictor
 from pyrogram.infer.lexical.hastings import SiblingHastings
 from pyrogram.infer.samplers.latents import slice_sweep
+from pyrogram.restaurants.restaurants import Restaurants
+from pyrogram.restaurants.trials import TrialSeating
 
 S, W, C = 2, 2, 1
 CONTEXTS = {

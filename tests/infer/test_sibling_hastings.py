@@ -33,12 +33,12 @@ from infer.sibling_posteriors import (
 from pyro.infer import MCMC
 from torch import Tensor
 
-from pyrogram.charts.pitman_yor.restaurants import Restaurants
-from pyrogram.charts.pitman_yor.trials import TrialSeating
-from pyrogram.charts.trees import projective_trees
 from pyrogram.grammars.lexical_parser import PitmanYorPredictor
 from pyrogram.grammars.lexical_tagger import LexicalTagger
 from pyrogram.infer.lexical.hastings import SiblingHastings
+from pyrogram.restaurants.restaurants import Restaurants
+from pyrogram.restaurants.trials import TrialSeating
+from pyrogram.trees import projective_trees
 
 sys.path.append(str(Path(__file__).parents[1] / "grammars"))
 from lexical_seats import sentence_events

@@ -24,10 +24,10 @@ from infer.sibling_posteriors import (
 from pyro.infer import MCMC
 from torch import Tensor
 
-from pyrogram.charts.trees import projective_trees
 from pyrogram.grammars.lexical_dependencies import SITES
 from pyrogram.grammars.lexical_tagger import LexicalTagger
 from pyrogram.infer.lexical.hastings import SiblingHastings
+from pyrogram.trees import projective_trees
 
 sys.path.append(str(Path(__file__).parents[1] / "grammars"))
 from lexical_seats import Seats, sentence_events

@@ -8,8 +8,8 @@ import pytest
 import torch
 from infer.topic_sums import HEADS, WORDS, V, log_urns, pairs
 
-from pyrogram.charts.trees import projective_trees
 from pyrogram.infer import SyntacticTopics, TopicGibbs
+from pyrogram.trees import projective_trees
 
 BASE, B = [0.4, 0.15], 0.1
 STATES = torch.tensor([[0, 1, 1], [0, -1, -1], [1, 0, -1]])
@@ -48,7 +48,7 @@ def test_arc_scores_and_parses(topics):
 
 
 def test_sentences_of_many_lengths_are_parsed_as_each_alone(topics, monkeypatch):
-    monkeypatch.setattr("pyrogram.charts.topics.tokens._CELLS", 60)
+    monkeypatch.setattr("pyrogram.topics.tokens._CELLS", 60)
     torch.manual_seed(0)
     words = torch.randint(0, V, (9, 6))
     for i, n in enumerate([6, 1, 3, 5, 2, 2, 6, 4, 1]):

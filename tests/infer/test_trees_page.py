@@ -12,8 +12,8 @@ import torch
 from pyro.infer import SVI, Trace_ELBO, TraceGraph_ELBO, TraceMeanField_ELBO
 from pyro.infer.autoguide import AutoNormal
 
-from pyrogram.charts.trees import projective_trees
 from pyrogram.infer import collapse_trees
+from pyrogram.trees import projective_trees
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "trees.md"
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)

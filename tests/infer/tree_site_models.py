@@ -16,8 +16,8 @@ from pyro import poutine
 from torch import Tensor
 
 from pyrogram import DMV, HMM
-from pyrogram.charts.trees import projective_trees
 from pyrogram.distributions import ProjectiveDependencyTree, SiblingDependencyTree, dirichlet_prior, of_heads
+from pyrogram.trees import projective_trees
 
 V, T = 3, 2
 GRAMMAR = DMV(V)

@@ -13,8 +13,8 @@ import torch
 from fake_device import kernels_on, launched
 
 from pyrogram import DMV
-from pyrogram.charts import dmv
 from pyrogram.distributions import ProjectiveDependencyTree, StateSequence
+from pyrogram.grammars import dmv
 from pyrogram.recursion.run import on_tensors
 from pyrogram.recursion.run.launching import Launcher
 

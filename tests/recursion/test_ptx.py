@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from pyrogram.charts import dmv
 from pyrogram.distributions import (
     higher_order_chain,
     projective_tree,
@@ -20,7 +19,7 @@ from pyrogram.distributions import (
     span_tree,
     state_sequence,
 )
-from pyrogram.grammars import cfg_page, low_rank_sums
+from pyrogram.grammars import cfg_page, dmv, low_rank_sums
 from pyrogram.recursion import Recursion
 from pyrogram.recursion.code import kernels, ptx
 from pyrogram.recursion.emit import threads

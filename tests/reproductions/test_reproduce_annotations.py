@@ -19,9 +19,9 @@ from pyrogram.cli import main
 from pyrogram.data.builtin import generate
 from pyrogram.data.treebank import read_treebank
 from pyrogram.infer import EM, CollapsedVB, VariationalEM
+from pyrogram.metrics.constituents import parseval
 from pyrogram.models import annotated_treebank
 from pyrogram.models.latent_annotation_pcfg import latent_annotation_pcfg
-from pyrogram.parseval import parseval
 from reproductions.annotations.experiment import Annotations, _Watch
 from reproductions.annotations.notes import figure_7
 from reproductions.annotations.treebank import Files

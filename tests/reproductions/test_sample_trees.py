@@ -10,8 +10,8 @@ import pytest
 import torch
 from infer.topic_sums import HEADS, WORDS, V, chi_square_is_fine, log_predictive, log_urns, pairs
 
-from pyrogram.charts.trees import projective_trees
 from pyrogram.infer import TopicGibbs
+from pyrogram.trees import projective_trees
 from reproductions.topics import states as kernels
 from reproductions.topics.trees import Proposals, sample_trees
 

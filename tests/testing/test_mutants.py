@@ -14,11 +14,11 @@ from torch.distributions.kl import register_kl
 from torch.distributions.utils import lazy_property
 
 from pyrogram import DMV, Block
-from pyrogram.charts.trees import lengths_of, projective_trees
 from pyrogram.distributions import ProjectiveDependencyTree as Tree
 from pyrogram.distributions.charted import expected_score
 from pyrogram.testing import DISTRIBUTION_CHECKS, GRAMMAR_CHECKS, PADDING_CHECKS, GrammarCase
 from pyrogram.testing.compare import chi_square, follows
+from pyrogram.trees import lengths_of, projective_trees
 
 CASE, PADDED = instances.TREES["valence and stops"], instances.TREES["padded with valence and stops"]
 

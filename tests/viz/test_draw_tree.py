@@ -6,8 +6,8 @@ from xml.etree import ElementTree
 import pytest
 import torch
 
-from pyrogram.charts.trees import projective_trees
 from pyrogram.distributions import ProjectiveDependencyTree
+from pyrogram.trees import projective_trees
 from pyrogram.viz import draw_posterior, draw_tree
 from pyrogram.viz.arcs import PLAIN, Arc, Side
 from pyrogram.viz.direction import is_right_to_left

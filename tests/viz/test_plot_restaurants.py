@@ -4,7 +4,7 @@ import matplotlib
 import pytest
 import torch
 
-from pyrogram.charts.pitman_yor.restaurants import Restaurants
+from pyrogram.restaurants.restaurants import Restaurants
 from pyrogram.viz import expected_draws, plot_contexts, plot_draws, plot_trace
 
 matplotlib.use("Agg")

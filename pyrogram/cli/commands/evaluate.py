@@ -138,7 +138,7 @@ def _evaluate_brackets(gold: Path, predicted: Path, as_json: bool, as_csv: bool)
     from pyrogram.cli.io.output import console, write_text
     from pyrogram.cli.io.scores import csv_text, json_text
     from pyrogram.data.treebank import read_trees
-    from pyrogram.parseval import parseval
+    from pyrogram.metrics.constituents import parseval
 
     theirs, ours = read_trees(gold), read_trees(predicted, unparsed=True)
     for number, (g, p) in enumerate(zip(theirs, ours, strict=False), 1):

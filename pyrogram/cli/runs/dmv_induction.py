@@ -38,8 +38,8 @@ from pyrogram.data.records import Alphabet
 from pyrogram.grammars import DMV, SparseDMV
 from pyrogram.infer import Reduce
 from pyrogram.infer.running.reduce import is_first
+from pyrogram.metrics.significance import rank_correlation
 from pyrogram.printable import plural
-from pyrogram.significance import rank_correlation
 
 MOST_SYMBOLS = 4000  # of which every pair has an attachment: in several copies, these must fit into memory
 FEWEST_STARTS = 5  # for a correlation

@@ -21,8 +21,6 @@ from typing import Any, ClassVar, cast
 
 from torch import Tensor
 
-from pyrogram.charts.pitman_yor.checks import parameters
-from pyrogram.charts.pitman_yor.restaurants import Restaurants
 from pyrogram.choices import Decoder
 from pyrogram.cli.io.corpora import WholeFile, name_of, note_unknown, read_corpus, read_whole
 from pyrogram.cli.io.errors import CommandError, note
@@ -41,6 +39,8 @@ from pyrogram.grammars.lexical_parser import LexicalParser, PitmanYorPredictor
 from pyrogram.grammars.lexical_tagger import LexicalTagger
 from pyrogram.infer.running.checkpoint import safetensors_bytes
 from pyrogram.printable import plural
+from pyrogram.restaurants.checks import parameters
+from pyrogram.restaurants.restaurants import Restaurants
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyrogram.charts.trees import lengths_of
 from pyrogram.distributions import ProjectiveDependencyTree, Sentence
 from pyrogram.grammar import Grammar
 from pyrogram.infer.loops.base import GrammarLoop
 from pyrogram.metrics import directed_accuracy
+from pyrogram.metrics.significance import rank_correlation
 from pyrogram.printable import plural
-from pyrogram.significance import rank_correlation
+from pyrogram.trees import lengths_of
 
 _SENTENCES = 64  # of like lengths, that are parsed at a time
 

@@ -17,8 +17,7 @@ from pyro.poutine.messenger import Messenger
 from torch import Tensor
 from tqdm import tqdm
 
-from pyrogram.charts.checks import TooLongError
-from pyrogram.charts.trees import lengths_of
+from pyrogram.checks import TooLongError
 from pyrogram.distributions import Sentence
 from pyrogram.infer.loops.variational_em import VariationalEM
 from pyrogram.infer.model.sites import base_distribution, is_left_out
@@ -26,6 +25,7 @@ from pyrogram.infer.prediction import posterior_predictive
 from pyrogram.infer.samplers.trees import TreeSampler
 from pyrogram.random_state import random_state_kept
 from pyrogram.tree_statistics import Statistics, corpus_means, tree_statistics
+from pyrogram.trees import lengths_of
 
 Inference = Callable[..., Mapping[str, Tensor]]
 """From a model and its arguments to posterior draws by latent site, shape (L, *shape), maybe with ``<site>.tree``."""

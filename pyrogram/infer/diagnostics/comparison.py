@@ -13,11 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyrogram.charts.trees import lengths_of
 from pyrogram.choices import DECODERS, Decoder, best, check_choice
 from pyrogram.grammar import Grammar
 from pyrogram.infer.loops.base import GrammarLoop
 from pyrogram.metrics import Bootstrap, SignTest, accuracy_by_length, paired_bootstrap, sign_test
+from pyrogram.trees import lengths_of
 
 Run = Tensor | GrammarLoop[Any, Any]
 _SENTENCES = 64  # of like lengths, that are parsed at a time

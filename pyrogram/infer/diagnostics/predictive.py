@@ -13,13 +13,13 @@ from pyro import poutine
 from pyro.infer import MCMC
 from torch import Tensor
 
-from pyrogram.charts.trees import lengths_of
 from pyrogram.distributions import Sentence
 from pyrogram.infer.loops.base import GrammarLoop
 from pyrogram.infer.model.sites import base_distribution
 from pyrogram.infer.prediction import Fitted, posterior_predictive
 from pyrogram.random_state import random_state_kept
 from pyrogram.tree_statistics import Statistics, corpus_means, tree_statistics
+from pyrogram.trees import lengths_of
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyrogram.charts import sibling_tags
-from pyrogram.charts.pitman_yor.trials import TrialSeating
+from pyrogram.grammars import sibling_tags
 from pyrogram.grammars.lexical_dependencies import SITES, Events, LexicalDependencies
 from pyrogram.grammars.lexical_parser import LexicalParser, PitmanYorPredictor, draw_trees
+from pyrogram.restaurants.trials import TrialSeating
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from pyrogram.charts.gaussians import experts
-from pyrogram.charts.gaussians.layout import ranges
+from pyrogram.logistic_normal import experts
+from pyrogram.logistic_normal.layout import ranges
 
 Array = Any
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from pyrogram.charts.gaussians import experts
 from pyrogram.distributions.partition import PartitionStructure
 from pyrogram.grammar import PackedBlock
+from pyrogram.logistic_normal import experts
 
 Array = Any
 

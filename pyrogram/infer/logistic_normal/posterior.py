@@ -17,11 +17,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pyrogram.charts.checks import broadcast_shapes
-from pyrogram.charts.gaussians import experts
-from pyrogram.charts.gaussians.layout import ranges
+from pyrogram.checks import broadcast_shapes
 from pyrogram.distributions.gaussian import Gaussian
 from pyrogram.distributions.partition import PartitionStructure
+from pyrogram.logistic_normal import experts
+from pyrogram.logistic_normal.layout import ranges
 
 from .draws import ExpertDraws
 from .layout import Family, arrange, parts_of, starts_of

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from pyrogram.charts.trees import lengths_of
 from pyrogram.collapsed import CollapsedUpdates, CorpusCounts, SentenceCounts
 from pyrogram.grammar import Block, Weights
+from pyrogram.trees import lengths_of
 
 from .expected_counts import of_rows
 from .indicators import summed_out

@@ -23,7 +23,7 @@ from pyro.infer.autoguide.initialization import init_to_median
 from torch import Tensor
 from torch.distributions import biject_to, constraints, transform_to
 
-from pyrogram.charts.checks import broadcast_shapes, checked_words
+from pyrogram.checks import broadcast_shapes, checked_words
 from pyrogram.distributions import Gaussian, Sentence, simplex_of
 from pyrogram.distributions.charted import ChartDistribution
 from pyrogram.event_map import first_events, num_events

@@ -21,7 +21,7 @@ import torch
 from pyro.poutine.messenger import Messenger
 from torch import Tensor
 
-from pyrogram.charts.checks import broadcast_shapes
+from pyrogram.checks import broadcast_shapes
 from pyrogram.distributions import Sentence
 
 from .sites import base_distribution, observed_sentence

@@ -19,7 +19,6 @@ from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 from typing_extensions import Self
 
-from pyrogram.charts.pitman_yor.restaurants import Restaurants
 from pyrogram.distributions.hierarchical_pitman_yor import Density, HierarchicalPitmanYor
 from pyrogram.grammar import Weights
 from pyrogram.infer.loops.base import same_arguments
@@ -30,6 +29,7 @@ from pyrogram.infer.running.state import at_state, copied
 from pyrogram.infer.samplers.chain import generator_of, same_tensors
 from pyrogram.infer.samplers.latents import slice_step
 from pyrogram.random_state import random_state_kept
+from pyrogram.restaurants.restaurants import Restaurants
 
 from .tracing import (
     HyperparameterMessenger,

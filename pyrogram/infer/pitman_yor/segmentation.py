@@ -22,11 +22,6 @@ from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 from typing_extensions import Self
 
-from pyrogram.charts.pitman_yor import segmentation
-from pyrogram.charts.pitman_yor.joint import histogram, log_joint
-from pyrogram.charts.pitman_yor.restaurants import Restaurants
-from pyrogram.charts.pitman_yor.seats import DONE, EXACT
-from pyrogram.charts.pitman_yor.substrings import log_lengths, substrings
 from pyrogram.grammar import Weights
 from pyrogram.grammars.word_segmentation import SegmentedUtterances
 from pyrogram.infer.loops.base import same_arguments
@@ -38,6 +33,11 @@ from pyrogram.infer.samplers.chain import averages_restart, generator_of, same_t
 from pyrogram.infer.samplers.latents import slice_step
 from pyrogram.printable import plural
 from pyrogram.random_state import random_state_kept
+from pyrogram.restaurants import segmentation
+from pyrogram.restaurants.joint import histogram, log_joint
+from pyrogram.restaurants.restaurants import Restaurants
+from pyrogram.restaurants.seats import DONE, EXACT
+from pyrogram.restaurants.substrings import log_lengths, substrings
 
 from .tracing import HyperparameterMessenger, latent_starts, start_at_zero, tensors_in
 

@@ -13,13 +13,13 @@ import torch
 from torch import Tensor
 from typing_extensions import Self, Unpack
 
-from pyrogram.charts.pitman_yor.checks import as_tensor
-from pyrogram.charts.topics import gibbs as topic_gibbs
-from pyrogram.charts.topics.tokens import check_states, count, tokens
 from pyrogram.infer.running.run import Resumable, RunOptions, with_history
 from pyrogram.infer.running.state import at_state, copied, flatten
 from pyrogram.infer.samplers.chain import generator_of, same_tensors
 from pyrogram.printable import plural
+from pyrogram.restaurants.checks import as_tensor
+from pyrogram.topics import gibbs as topic_gibbs
+from pyrogram.topics.tokens import check_states, count, tokens
 
 from .predictive import SyntacticTopics
 

@@ -10,9 +10,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from pyrogram.charts.topics.evidence import CountHistogram, log_evidence, maximise_evidence
-from pyrogram.charts.topics.tokens import batches, check_states, check_words, count, tokens
 from pyrogram.distributions import ProjectiveDependencyTree
+from pyrogram.topics.evidence import CountHistogram, log_evidence, maximise_evidence
+from pyrogram.topics.tokens import batches, check_states, check_words, count, tokens
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +93,7 @@ class SyntacticTopics:
         """The same counts with α m, and β, that make the training sentences more probable.
 
         The base measure m and the concentration α are optimised together, as in the paper, which does not say how: by
-        Minka's fixed point, see :func:`pyrogram.charts.topics.evidence.maximise_evidence`.
+        Minka's fixed point, see :func:`pyrogram.topics.evidence.maximise_evidence`.
         """
         histogram = CountHistogram.of(self.by_parent)
         base = maximise_evidence(histogram, self.base, most=most, tolerance=tolerance)

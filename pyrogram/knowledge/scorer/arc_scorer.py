@@ -23,7 +23,7 @@ from torch.autograd.function import once_differentiable
 from tqdm import tqdm
 
 from pyrogram.atomic import write_atomically
-from pyrogram.charts.checks import checked_words
+from pyrogram.checks import checked_words
 from pyrogram.choices import DECODERS, Decoder, best, check_choice
 from pyrogram.data import Corpus
 from pyrogram.distributions import ProjectiveDependencyTree

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from pyrogram.charts.runtime.arrays import Array
-from pyrogram.charts.runtime.compiling import inlined, kernel
+from pyrogram.runtime.arrays import Array
+from pyrogram.runtime.compiling import inlined, kernel
 
 from .features import Features
 
