@@ -20,10 +20,10 @@ from timing import race
 from torch import Tensor
 
 from pyrogram import models
-from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
 from pyrogram.data import Corpus, read_treebank
 from pyrogram.grammars import HMM
 from pyrogram.infer import EM, CollapsedVB, GrammarLoop, TreeGibbs, TreeHastings
+from pyrogram.sweeps.plain import CollapsedUpdates, CorpusCounts
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "grammars"))
 from own_grammars import hmm

@@ -11,10 +11,10 @@ import torch
 from em import corpora
 from timing import Work, race
 
-from pyrogram.collapsed import CorpusCounts
 from pyrogram.data import Corpus
 from pyrogram.grammar import Grammar
 from pyrogram.grammars import DMV, HMM
+from pyrogram.sweeps.plain import CorpusCounts
 
 HEADER = ["corpus", "grammar", "", "ms", "ms under a tilt", "times"]
 

@@ -14,22 +14,22 @@ no event, see :func:`numbers_of_entries`.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from pyrogram.blocks import Block
-from pyrogram.sweeps.events import NEVER, ONE, TableEvents
 
 __all__ = [
     "NEVER",
     "ONE",
     "EventMap",
+    "TableEvents",
     "by_block",
     "event_numbers",
     "first_events",
@@ -41,6 +41,19 @@ __all__ = [
 ]
 
 Numbers = Any  # a numpy array of integers
+
+ONE, NEVER = -1, -2  # elements that are no events: of weight one, of weight zero
+
+
+class TableEvents(NamedTuple):
+    """Which events the elements of a table are.
+
+    :param event: from indices into the table, flattened, to events, :data:`ONE` or :data:`NEVER`.
+    :param shape: of the table.
+    """
+
+    event: Callable[[Numbers], Numbers]
+    shape: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -274,12 +287,12 @@ def num_events(blocks: Mapping[str, Block]) -> int:
     return sum(block.shape.numel() for block in blocks.values())
 
 
-def event_numbers(blocks: Mapping[str, Block], name: str, *index: Tensor | int) -> Tensor:
-    """The numbers of the elements of a block at an index; where its first part is -1, the number of all events."""
-    number: Tensor | int = 0
-    for size, place in zip(blocks[name].shape, index, strict=True):
-        number = number * size + place
-    return torch.where(torch.as_tensor(index[0]) < 0, num_events(blocks), first_events(blocks)[name] + number)
+def event_numbers(blocks: Mapping[str, Block], name: str, first: Tensor, *others: Tensor | int) -> Tensor:
+    """The numbers of elements of a block, by their indices; where the first one is -1, the number of all events."""
+    number = first
+    for size, index in zip(blocks[name].shape[1:], others, strict=True):
+        number = number * size + index
+    return torch.where(first < 0, num_events(blocks), first_events(blocks)[name] + number)
 
 
 def joined(values: Mapping[str, Tensor], blocks: Mapping[str, Block]) -> Tensor:

@@ -22,7 +22,6 @@ from typing_extensions import Self
 from pyrogram.bias import Bias
 from pyrogram.blocks import Block, PackedBlock
 from pyrogram.checks import broadcast_shapes, check_shape, check_size, checked_words, fits_compiled, keep_nan
-from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.draws import Draws
 from pyrogram.operators import (
     LogSum,
@@ -35,6 +34,7 @@ from pyrogram.operators import (
     object_of,
 )
 from pyrogram.sentences import Evidence, Known, Sentences, Structure, digest_of, words_of
+from pyrogram.sweeps.plain import CollapsedUpdates
 
 if TYPE_CHECKING:
     from pyro.distributions import TorchDistribution

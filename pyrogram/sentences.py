@@ -396,3 +396,18 @@ def digest_of(tables: Mapping[str, Tensor]) -> str:
         digest.update(f"{name}{tuple(table.shape)}{table.dtype}".encode())
         digest.update(table.detach().cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()
+
+
+def factors_of(scores: Tensor, dtype: torch.dtype = torch.float64) -> Any:
+    """The factors that scores are the logarithms of; None if some are too great or too small for a number.
+
+    None also on another device: kernels take logarithms.
+
+    :param scores: shape ``(B, *axes)``; those of -inf are 0.
+    """
+    if scores.device.type != "cpu":
+        return None
+    scores = scores.detach().to(dtype)
+    factors, limits = scores.exp(), torch.finfo(dtype)
+    fits = (factors >= limits.tiny) & (factors <= limits.max) | (scores == -torch.inf)
+    return factors.numpy() if bool(fits.all()) else None

@@ -106,19 +106,18 @@ def arc_valences(heads: Int[Tensor, "*batch n"], valences: int = 2) -> Int[Tenso
     """Valence of each word as a child: how many children its head has nearer by there, at most ``valences`` - 1."""
     position = torch.arange(1, heads.shape[-1] + 1, device=heads.device)
     right = position > heads
-    side = torch.where(right, heads, -2 - heads).int()
+    side = torch.where(right, heads.int(), -2 - heads.int())
     same = side[..., :, None] == side[..., None, :]
-    nearer = torch.where(right[..., None], position < position[:, None], position > position[:, None])
-    # As bytes, which torch sums twice as fast, a word has no more than 255.
-    few = (same & nearer).view(torch.uint8).sum(-1, dtype=torch.uint8 if heads.shape[-1] < 256 else torch.int64)
-    return few.long().clamp_max(valences - 1)
+    before = (same & (position < position[:, None])).sum(-1, dtype=torch.int32)
+    after = same.sum(-1, dtype=torch.int32) - 1 - before
+    return torch.where(right, before, after).clamp_max(valences - 1).long()
 
 
 def stop_valences(heads: Int[Tensor, "*batch n"], valences: int = 2) -> Int[Tensor, "*batch n+1 2"]:
     """For each position and direction, how many children it has there, ``valences`` - 1 at most."""
-    n = heads.shape[-1]
+    n, heads = heads.shape[-1], heads.long()
     right = torch.arange(1, n + 1, device=heads.device) > heads
-    sides = torch.where(heads < 0, 2 * n + 2, 2 * heads + right).long()
+    sides = torch.where(heads < 0, 2 * n + 2, 2 * heads + right)
     children = sides.new_zeros(*heads.shape[:-1], 2 * n + 3).scatter_add_(-1, sides, torch.ones_like(sides))
     return children[..., :-1].reshape(*heads.shape[:-1], n + 1, 2).clamp_max(valences - 1)
 

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from pyrogram.event_map import NEVER, ONE, EventMap, multinomials_of, numbers_of_entries
+from pyrogram.event_map import NEVER, ONE, EventMap, TableEvents, multinomials_of, numbers_of_entries
 from pyrogram.grammar import Block, PackedBlock
-from pyrogram.sweeps.events import TableEvents
 
 A, B = Block(torch.Size([2])), Block(torch.Size([2, 3]))
 BLOCKS = {"a": A, "b": B}  # events 0 1 | 2 3 4, 5 6 7; multinomials 8, 9, 10; padding 11; nothing 12

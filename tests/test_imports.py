@@ -51,8 +51,8 @@ print(json.dumps(found))
 
 #: What stands below Pyro, and imports nothing above.
 BELOW = (
-    *("blocks", "checks", "draws", "event_map", "folding", "logistic_normal", "metrics", "operators", "printable"),
-    *("recursion", "restaurants", "runtime", "sweeps", "topics", "trees"),
+    *("bias", "blocks", "checks", "draws", "event_map", "folding", "logistic_normal", "metrics", "operators"),
+    *("printable", "random_state", "recursion", "restaurants", "runtime", "sentences", "sweeps", "topics", "trees"),
 )
 
 

@@ -5,6 +5,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import jaxtyping
 import pyro
 import pyro.distributions as dist
 import pytest
@@ -154,6 +155,24 @@ def test_evidence_is_an_argument() -> None:
     torch.testing.assert_close(traced(words[2:], heads[2:]), log_prob(words[2:], heads[2:]))
     mapped = torch.func.vmap(log_prob)(words, heads)
     torch.testing.assert_close(mapped, log_prob(words, heads))
+
+
+@pytest.mark.parametrize("grammar", [DMV(3), DMV(3, valence_attach=True, num_valences=3)])
+def test_given_trees_are_arguments(grammar: DMV) -> None:
+    """Of trees, too, a program is traced by one batch, and right for the next."""
+    logs, words = log_weights(grammar), torch.tensor([[0, 1, 2, 1], [2, 2, 0, -1], [1, 0, 2, 2], [0, 1, 2, -1]])
+    heads = torch.tensor([[2, 0, 2, 3], [0, 1, 1, -1], [2, 3, 0, 3], [3, 3, 0, -1]])
+
+    def log_prob(words: Tensor, heads: Tensor) -> tuple[Tensor, ...]:
+        law = grammar.derivation(None, words, log_weights=logs)
+        return law.log_prob(heads), *grammar.counts(words, heads).values()
+
+    jaxtyping.config.update("jaxtyping_disable", True)  # while something is traced, sizes are tensors
+    try:
+        traced = torch.jit.trace(log_prob, (words[:2], heads[:2]), check_trace=False)
+    finally:
+        jaxtyping.config.update("jaxtyping_disable", False)
+    torch.testing.assert_close(traced(words[2:], heads[2:]), log_prob(words[2:], heads[2:]))
 
 
 def test_a_program_refuses_what_a_call_refuses() -> None:

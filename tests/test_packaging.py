@@ -22,17 +22,17 @@ ROOT = Path(__file__).resolve().parents[1]
 LOWEST = "atomic", "blocks", "folding", "operators", "random_state", "recursion", "trees"
 WORDS = {"choices", "printable"}  # of arguments and messages, for every layer but the language of recursions
 BELOW: dict[str, set[str]] = {name: set() for name in (*LOWEST, *WORDS)}
-BELOW["sweeps"] = BELOW["runtime"] = {"recursion"}
+BELOW["runtime"] = {"recursion"}
 BELOW["checks"] = {"operators", "recursion"}
 BELOW["draws"] = {"checks", "runtime"}
-BELOW["event_map"] = {"blocks", "sweeps"}
+BELOW["event_map"] = {"blocks"}
 BELOW["bias"] = {"blocks"}
 BELOW["metrics"] = {"folding"}
 BELOW["logistic_normal"] = BELOW["restaurants"] = BELOW["topics"] = {"checks", "runtime", "trees"}
 BELOW["sentences"] = {"bias", "blocks", "checks", "event_map"}
-BELOW["collapsed"] = {"blocks", "checks", "event_map", "random_state", "sentences"}
-BELOW["grammar"] = BELOW["collapsed"] | {"bias", "collapsed", "draws", "operators"}
-BELOW["distributions"] = BELOW["grammar"] | {"grammar", "recursion", "restaurants", "runtime", "sweeps", "trees"}
+BELOW["sweeps"] = {"blocks", "checks", "event_map", "random_state", "recursion", "sentences"}
+BELOW["grammar"] = BELOW["sweeps"] | {"bias", "draws", "operators", "sweeps"}
+BELOW["distributions"] = BELOW["grammar"] | {"grammar", "restaurants", "runtime", "trees"}
 BELOW["priors"] = BELOW["distributions"] | {"distributions"}
 BELOW["grammars"] = BELOW["distributions"] | {"distributions", "folding"}
 BELOW["tree_statistics"] = BELOW["distributions"] | {"distributions"}

@@ -13,13 +13,14 @@ import torch
 from torch import Tensor
 
 from pyrogram.checks import checked_words
-from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.draws import Draws
 from pyrogram.grammar import PackedBlock, TooLong, Weights
 from pyrogram.operators import captured
 from pyrogram.printable import plural
 from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram
 from pyrogram.sentences import Sentences, words_of
+from pyrogram.sweeps.compiled import Plan, sweeps
+from pyrogram.sweeps.plain import CollapsedUpdates
 
 from . import expansions
 from .annotations_derivation import SubtypeDerivation, SubtypeStructure
@@ -28,7 +29,6 @@ from .annotations_parse import DECODERS, Decoder, ParseTables, parse, parse_tabl
 from .annotations_rules import AnnotationRules, Forest, link
 from .cfg import CFG
 from .page_grammar import PageGrammar, Part
-from .recursive_collapsed import Plan, sweeps
 from .recursive_sizes import Fitted
 from .recursive_sums import Sums
 

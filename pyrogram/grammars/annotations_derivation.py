@@ -14,11 +14,11 @@ from torch import Tensor
 from torch.distributions import constraints
 
 from pyrogram.checks import broadcast_shapes
-from pyrogram.collapsed import check_trees, parts_of
 from pyrogram.distributions.charted import traceable
 from pyrogram.distributions.row_derivation import RowDerivation
 from pyrogram.operators import captured
 from pyrogram.sentences import Known, Sentences, Structure
+from pyrogram.sweeps.plain import check_trees, parts_of
 
 from .annotations_page import positions
 

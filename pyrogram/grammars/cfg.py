@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from pyrogram.checks import checked_words
-from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.constraints import LeftmostDerivations
 from pyrogram.distributions.pcfg_derivation import PCFGDerivation
 from pyrogram.draws import Draws, FlatRules, ancestral
@@ -28,7 +27,9 @@ from pyrogram.recursion.rules.recursions import Recursion
 from pyrogram.recursion.rules.rewrites import bonus_name
 from pyrogram.recursion.run.tensor_inputs import TensorInputs
 from pyrogram.sentences import Factors, Sentences, words_of
+from pyrogram.sweeps.compiled import Plan, sweeps
 from pyrogram.sweeps.events import SentenceTable
+from pyrogram.sweeps.plain import CollapsedUpdates
 
 from . import cfg_sources
 from .cfg_batch import Batch, batches
@@ -37,7 +38,6 @@ from .cfg_rules import Matches, longest, rule_table
 from .cfg_text import Rule, Word, show
 from .cfg_trees import TreeTransform, rules_of, tree_of
 from .page_grammar import PageGrammar, Part
-from .recursive_collapsed import Plan, sweeps
 from .structures import Rules
 
 BLOCK = "rules"

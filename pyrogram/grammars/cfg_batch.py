@@ -17,10 +17,9 @@ import numpy as np
 import torch
 
 from pyrogram.blocks import Block
-from pyrogram.event_map import EventMap
+from pyrogram.event_map import NEVER, ONE, EventMap
 from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram
 from pyrogram.sentences import Factors
-from pyrogram.sweeps.events import NEVER, ONE
 
 from .cfg_kinds import Kinds, kinds_of
 from .cfg_page import SIZES, Form, grammar, program

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pyrogram.sweeps.events import NEVER, ONE
+from pyrogram.event_map import NEVER, ONE
 
 from .cfg_page import SIZES
 from .cfg_rules import RuleTable

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from pyrogram.checks import broadcast_shapes, check_size, checked_words
-from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.dependency_tree import of_heads
 from pyrogram.distributions.projective_tree import ProjectiveDependencyTree
 from pyrogram.draws import Draws
@@ -23,12 +22,13 @@ from pyrogram.grammar import Block, Grammar, SentenceMultinomials, Weights, chec
 from pyrogram.recursion.rules.pages import recursion
 from pyrogram.recursion.run.on_tensors import TensorProgram, tensor_program
 from pyrogram.sentences import Sentences, words_of
+from pyrogram.sweeps.compiled import Plan, numbers_of, sweeps
+from pyrogram.sweeps.plain import CollapsedUpdates
 from pyrogram.trees import arc_valences, check_heads, lengths_of, over_valences, stop_valences
 
 from . import expansions, initial
 from .dmv_sentence_multinomials import DMVSentenceMultinomials
 from .page_grammar import PageGrammar, Part
-from .recursive_collapsed import Plan, numbers_of, sweeps
 from .recursive_sizes import Fitted
 from .recursive_sums import Sums
 from .structures import Heads
@@ -350,14 +350,17 @@ class DMV(PageGrammar):
 
         def picked(table: Tensor, rows: Tensor) -> Tensor:
             """Rows of a table ``(*batch, rows, S)``; one table serves all sentences."""
+            rows = (
+                rows.long()
+            )  # numbers of 32 bits are quicker to compute; by them the way back takes ten times as long
             if table.dim() == 2:
                 return table.index_select(0, rows.flatten()).view(*rows.shape, table.shape[-1])
             axes = rows.shape[words.dim() - 1 :]
-            index = rows.long().expand(*batch, *axes).flatten(len(batch))[..., None].expand(*batch, -1, table.shape[-1])
+            index = rows.expand(*batch, *axes).flatten(len(batch))[..., None].expand(*batch, -1, table.shape[-1])
             return table.expand(*batch, *table.shape[-2:]).gather(-2, index).view(*batch, *axes, table.shape[-1])
 
-        stops = picked(stop[..., 1].flatten(-2), w).unflatten(-1, (2, S))
-        return picked(table, of_arcs), torch.nn.functional.pad(stops, (0, 0, 0, 0, 1, 0))
+        stops = torch.nn.functional.pad(picked(stop[..., 1].flatten(-2), w), (0, 0, 1, 0)).unflatten(-1, (2, S))
+        return picked(table, of_arcs), stops.expand(*batch, -1, -1, -1)
 
     def sentence_multinomials(self, words: Tensor | Sentences) -> SentenceMultinomials:
         rows, sentences = DMVSentenceMultinomials(self, words), self.sentences(words)

@@ -72,7 +72,7 @@ class PageGrammar(Grammar):
 
         :param words: shape ``(B, n)``.
         :param evidence: see :meth:`log_partition`.
-        :param by_sentence: whether each has numbers of its own, weights or counts, which memory must hold.
+        :param by_sentence: whether each sentence has numbers of its own, weights or counts, which memory must hold.
         """
 
     @abstractmethod

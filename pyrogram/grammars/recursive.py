@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from pyrogram.checks import broadcast_shapes, check_shape, check_size
-from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.recursive_derivation import RecursiveDerivation
 from pyrogram.event_map import EventMap, first_events, num_events
 from pyrogram.grammar import Block, TooLong, Weights, is_cut
@@ -25,9 +24,10 @@ from pyrogram.recursion.rules.recursions import Recursion
 from pyrogram.recursion.rules.rewrites import bonus_name
 from pyrogram.recursion.rules.traces import Traces
 from pyrogram.sentences import Sentences, Structure, words_of
+from pyrogram.sweeps.compiled import Plan, numbers_of, sweeps
+from pyrogram.sweeps.plain import CollapsedUpdates
 
 from .page_grammar import PageGrammar, Part
-from .recursive_collapsed import Plan, numbers_of, sweeps
 from .recursive_draws import Sampler, drawn
 from .recursive_sizes import check_kinds, fit
 from .recursive_sums import Sums

@@ -18,7 +18,7 @@ from pyrogram.recursion.rules.language import Size
 from pyrogram.recursion.rules.recursions import Recursion
 from pyrogram.recursion.rules.rewrites import bonus_name, with_bonus
 from pyrogram.recursion.run.on_tensors import TensorInputs, TensorProgram, tensor_program
-from pyrogram.sentences import Factors
+from pyrogram.sentences import Factors, factors_of
 
 from .recursive_sizes import Fitted
 
@@ -155,18 +155,3 @@ def kept_numbers(factors: Mapping[str, Tensor], name: str, dtype: torch.dtype) -
         return factors_of(factors[name], dtype)
 
     return factors.kept((name, dtype), compute) if isinstance(factors, Factors) else compute()
-
-
-def factors_of(scores: Tensor, dtype: torch.dtype = torch.float64) -> Numbers | None:
-    """The factors that scores are the logarithms of; None if some are too great or too small for a number.
-
-    None also on another device: kernels take logarithms.
-
-    :param scores: shape ``(B, *axes)``; those of -inf are 0.
-    """
-    if scores.device.type != "cpu":
-        return None
-    scores = scores.detach().to(dtype)
-    factors, limits = scores.exp(), torch.finfo(dtype)
-    fits = (factors >= limits.tiny) & (factors <= limits.max) | (scores == -torch.inf)
-    return factors.numpy() if bool(fits.all()) else None

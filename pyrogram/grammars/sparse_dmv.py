@@ -13,24 +13,23 @@ import torch
 from torch import Tensor
 
 from pyrogram.checks import broadcast_shapes, check_size, checked_words
-from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions.dependency_tree import heads_of
 from pyrogram.draws import Draws
-from pyrogram.event_map import EventMap, joined, num_events
+from pyrogram.event_map import EventMap, TableEvents, joined, num_events
 from pyrogram.grammar import PackedBlock, SentenceMultinomials, Weights
 from pyrogram.operators import Values, captured, handle_of, number_of, object_of, operate
 from pyrogram.printable import plural
 from pyrogram.random_state import seeded
 from pyrogram.recursion.run.on_tensors import TensorInputs
 from pyrogram.sentences import Sentences, digest_of
-from pyrogram.sweeps.events import TableEvents
+from pyrogram.sweeps.compiled import Plan, RecursiveUpdates, sweeps
+from pyrogram.sweeps.plain import CollapsedUpdates
 from pyrogram.trees import lengths_of
 
 from . import expansions
 from .attachments import Attachments, seen_pairs
 from .dmv import DMV, TreeSums
 from .page_grammar import Part
-from .recursive_collapsed import Plan, RecursiveUpdates, sweeps
 
 CELLS = 2**21  # arcs whose weights are held at a time
 MOST_KEPT = 2**26  # arcs whose events are kept from one E-step to the next, 8 bytes each

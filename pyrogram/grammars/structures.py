@@ -21,7 +21,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pyrogram.collapsed import check_trees, parts_of
 from pyrogram.distributions.constraints import LeftmostDerivations, RecursiveDerivations, States
 from pyrogram.distributions.known_derivation import KnownDerivation
 from pyrogram.distributions.leftmost_spans import has_spans
@@ -29,6 +28,7 @@ from pyrogram.distributions.state_sequence import state_events
 from pyrogram.event_map import first_events
 from pyrogram.printable import plural
 from pyrogram.sentences import Known, Sentences, Structure
+from pyrogram.sweeps.plain import check_trees, parts_of
 from pyrogram.trees import check_heads, is_tree, lengths_of
 
 from .cfg_rules import longest

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pyrogram.event_map import NEVER
 from pyrogram.recursion.code.objects import Compiled
 from pyrogram.recursion.code.statements import Function
 from pyrogram.recursion.emit.agenda import size_of_agenda
@@ -25,7 +26,6 @@ from pyrogram.recursion.run.functions import compiled, hash_of_sources
 from .collapsed import CollapsedSweep
 from .events import (
     CELL,
-    NEVER,
     Corpus,
     SentenceEvents,
     SentenceTable,

@@ -24,19 +24,20 @@ that some derivation has, of a thousand fifty, say, which number it is.
 The *corpus* has numbers, too: of all entries, of all multinomials, and two more at its end, one that all padding
 belongs to and what is no event but has weight one, and one for nothing, whose weight is zero.
 
-Weights that are no events, evidence on arcs say, are *given*: tables of each sentence, as everywhere else. Compiled
+Weights that are no events, evidence on arcs say, are *factors*: tables of each sentence, as everywhere else. Compiled
 code finds its way by :mod:`.layout`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from pyrogram.event_map import TableEvents
 from pyrogram.recursion.emit.layout import WeightTable
 from pyrogram.recursion.emit.traces import Trace
 from pyrogram.recursion.rules.cells import Cells
@@ -45,7 +46,6 @@ from pyrogram.recursion.rules.language import Constant, Word
 Numbers = Any  # a numpy array
 
 CELL = 8  # numbers
-ONE, NEVER = -1, -2  # elements that are no events: of weight one, of weight zero
 _AT_ONCE = 2**20  # elements of sentences that are looked at at a time
 
 
@@ -63,17 +63,6 @@ class SentenceTable(NamedTuple):
         return SentenceTable(table, np.arange(len(table)))
 
 
-class TableEvents(NamedTuple):
-    """Which events the elements of a table are.
-
-    :param event: from indices into the table, flattened, to events, :data:`ONE` or :data:`NEVER`.
-    :param shape: of the table.
-    """
-
-    event: Callable[[Numbers], Numbers]
-    shape: tuple[int, ...]
-
-
 @dataclass(frozen=True)
 class Corpus:
     """Sentences, and what is counted of them.
@@ -81,8 +70,8 @@ class Corpus:
     :param words: shape ``(N, n)``, padded with -1.
     :param named: where sentences are other than these words, their lengths ``(N,)``, and words and links by name.
     :param tables: the events of weights without positions.
-    :param entries: which number of the corpus each event is, of R events, :data:`NEVER` and :data:`ONE`, int32, shape
-        ``(R + 2,)``.
+    :param entries: which number of the corpus each event is, of R events, then of :data:`~pyrogram.event_map.NEVER` and
+        :data:`~pyrogram.event_map.ONE`, int32, shape ``(R + 2,)``.
     :param multinomials: of each number of the corpus that of its multinomial, int32. Numbers of multinomials count for
         nothing here; the last but one is padding's, its own multinomial, and that of the last one, nothing's.
     :param sizes: numbers of symbols, by the names of sizes.

@@ -35,7 +35,7 @@ class SentenceLayout(Layout):
     listed: bool = False
 
     def parameters(self) -> list[Array | Name]:
-        parameters = [p for p in super().parameters() if not p.name.startswith("weight.") or self._is_given(p.name)]
+        parameters = [p for p in super().parameters() if not p.name.startswith("weight.") or self._is_constant(p.name)]
         parameters += [self._rows(w.name) for w in self.weights if w.name in self.constants]
         parameters += [self._extent(w, a) for w in self.events for a in range(w.num_axes)]
         for name in self.kinds_of_words:
@@ -46,8 +46,8 @@ class SentenceLayout(Layout):
             ]
         return [*parameters, Array("entry_ends", "int"), ROOM]
 
-    def _is_given(self, parameter: str) -> bool:
-        """Whether a parameter is a table that is given, or one of its strides."""
+    def _is_constant(self, parameter: str) -> bool:
+        """Whether a parameter is a table of constants, or one of its strides."""
         return any(f"{parameter}.".startswith(f"weight.{name}.") for name in self.constants)
 
     @cached_property
@@ -115,7 +115,7 @@ class SentenceLayout(Layout):
         return indices
 
     def weight(self, ref: Ref, table: str | None = None) -> Element:
-        """The weight of an event, or one that is given."""
+        """The weight of an event, or a constant."""
         return super().weight(ref, table) if ref.table in self.constants else NUMBERS[FIRST + self._place(ref)]
 
     def strides(self, ref: Ref, prefix: str) -> list[Expression]:

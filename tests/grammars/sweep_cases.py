@@ -11,13 +11,13 @@ from own_grammars import binary_rules, cnf, dmv, hmm, listed, mixed_rules, one_t
 from torch import Tensor
 
 from pyrogram import CFG, DMV, HMM
-from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
 from pyrogram.data import generated_verbs
 from pyrogram.grammar import Weights
-from pyrogram.grammars.recursive_collapsed import RecursiveUpdates
 from pyrogram.infer.model.composed import MixtureGrammar, TiedGrammar
 from pyrogram.models import morphology
 from pyrogram.sentences import Known, Sentences
+from pyrogram.sweeps.compiled import RecursiveUpdates
+from pyrogram.sweeps.plain import CollapsedUpdates, CorpusCounts
 
 VERBS = generated_verbs(20, num_roots=3).forms
 #: Grammars by their number of words.

@@ -6,11 +6,11 @@ import pytest
 import torch
 from own_grammars import tied
 
-from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
 from pyrogram.grammars.annotations import LatentAnnotations
 from pyrogram.grammars.cfg import CFG
-from pyrogram.grammars.recursive_collapsed import RecursiveUpdates
 from pyrogram.infer.model.composed import MixtureGrammar
+from pyrogram.sweeps.compiled import RecursiveUpdates
+from pyrogram.sweeps.plain import CollapsedUpdates, CorpusCounts
 
 # A -> A B occurs twice in the first tree.
 TREES = [

@@ -18,12 +18,12 @@ from torch import Tensor
 from torch.distributions import kl_divergence
 
 from pyrogram import DMV
-from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
 from pyrogram.distributions import Sentence, dirichlet_prior
 from pyrogram.grammars import RecursiveGrammar, TensorPCFG
 from pyrogram.infer import EM, CollapsedVB, TreeGibbs, TreeHastings, VariationalEM
 from pyrogram.models import maximum_likelihood
 from pyrogram.models.dirichlet import dirichlet
+from pyrogram.sweeps.plain import CollapsedUpdates, CorpusCounts
 from pyrogram.testing import chi_square
 
 cases = pytest.mark.parametrize("name", CASES)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from small_grammars import GRAMMARS
 
-from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
+from pyrogram.sweeps.plain import CollapsedUpdates, CorpusCounts
 
 KINDS = {"compiled": lambda g, x: g.collapsed_updates(x), "plain": CollapsedUpdates}
 

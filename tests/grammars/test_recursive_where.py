@@ -14,10 +14,10 @@ from torch import Tensor
 
 import pyrogram
 from pyrogram import HMM
-from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
 from pyrogram.distributions import Sentence
 from pyrogram.distributions.state_sequence import chain
 from pyrogram.grammars import RecursiveGrammar
+from pyrogram.sweeps.plain import CollapsedUpdates, CorpusCounts
 
 K, V = 2, 3
 WORDS = torch.tensor([[0, 2, 1], [1, 0, -1], [2, -1, -1]])

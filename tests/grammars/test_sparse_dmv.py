@@ -16,13 +16,13 @@ import torch
 from torch import Tensor
 
 from pyrogram import DMV
-from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
 from pyrogram.distributions import Sentence
 from pyrogram.grammars import SparseDMV, attachments, sparse_dmv, weights_of_classes
 from pyrogram.grammars.sparse_dmv import SparseDMVUpdates
 from pyrogram.infer import EM, CollapsedVB, TreeGibbs, TreeHastings, VariationalEM
 from pyrogram.models import maximum_likelihood
 from pyrogram.models.dirichlet import dirichlet
+from pyrogram.sweeps.plain import CollapsedUpdates, CorpusCounts
 from pyrogram.testing import chi_square
 from pyrogram.trees import projective_trees
 

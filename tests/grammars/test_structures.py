@@ -12,13 +12,13 @@ import torch
 from evidence_sums import CASES
 from own_grammars import tied
 
-from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
 from pyrogram.distributions import Sentence
 from pyrogram.event_map import joined, num_events
 from pyrogram.grammars import SparseDMV
-from pyrogram.grammars.recursive_collapsed import RecursiveUpdates
 from pyrogram.infer.model.composed import MixtureGrammar
 from pyrogram.sentences import Sentences
+from pyrogram.sweeps.compiled import RecursiveUpdates
+from pyrogram.sweeps.plain import CollapsedUpdates, CorpusCounts
 
 every_case = pytest.mark.parametrize("name", CASES)
 

@@ -15,16 +15,16 @@ from own_grammars import hmm, tied
 from sweep_cases import CASES, Case, agree, cases, copied, pair, random_words, uniform_logs
 
 from pyrogram import CFG, DMV, HMM
-from pyrogram.collapsed import CollapsedUpdates, CorpusCounts, parts_of
 from pyrogram.distributions import Sentence
 from pyrogram.event_map import multinomials_of
-from pyrogram.grammars import recursive_collapsed
-from pyrogram.grammars.recursive_collapsed import RecursiveUpdates
 from pyrogram.infer import CollapsedVB, TreeHastings
 from pyrogram.infer.model.collapsed import SentenceOrder, log_dirichlet_multinomial
 from pyrogram.infer.model.reading import read
 from pyrogram.models.dirichlet import dirichlet
+from pyrogram.sweeps import compiled
 from pyrogram.sweeps import events as sentence_events
+from pyrogram.sweeps.compiled import RecursiveUpdates
+from pyrogram.sweeps.plain import CollapsedUpdates, CorpusCounts, parts_of
 
 slow = pytest.mark.slow
 SWEEPS = [("none", 18, 1.0), ("others", 7, 1e-3), ("none", 1, 1.0)]
@@ -40,7 +40,7 @@ def test_sweeps_agree_with_plain_torch(name, fixed, longest, scale, monkeypatch)
     Where there are several blocks, the weights of the first one, or of the others, stay as they are given. Numbers and
     factors of sentences are made for a few of them at a time.
     """
-    for module in (recursive_collapsed, sentence_events):
+    for module in (compiled, sentence_events):
         monkeypatch.setattr(module, "_AT_ONCE", 4)
     case = Case(name)
     sentences = case.sentences(case.words(21, longest))

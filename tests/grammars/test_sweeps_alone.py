@@ -9,10 +9,10 @@ from own_grammars import binary_rules, cnf, hmm, listed, mixed_rules, tied
 from sweep_cases import agree, pair, random_words, uniform_logs
 
 from pyrogram import DMV
-from pyrogram.collapsed import CorpusCounts
 from pyrogram.grammars import CFG, HMM
-from pyrogram.grammars.recursive_collapsed import RecursiveUpdates
+from pyrogram.sweeps.compiled import RecursiveUpdates
 from pyrogram.sweeps.engine import SweepEngine
+from pyrogram.sweeps.plain import CorpusCounts
 
 GRAMMARS = {
     "DMV": lambda: DMV(3),

@@ -8,7 +8,7 @@ import pytest
 import torch
 from sweep_cases import CASES, Case, cases, copied, uniform_logs
 
-from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
+from pyrogram.sweeps.plain import CollapsedUpdates, CorpusCounts
 from pyrogram.testing import chi_square
 
 #: Of which all derivations can be listed, which rows of events tell apart.

@@ -32,11 +32,11 @@ from pyro.infer.mcmc.util import initialize_model
 from torch.distributions import constraints
 
 from pyrogram import CFG, DMV, HMM, models
-from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
 from pyrogram.distributions import Sentence, dirichlet_prior, logistic_normal
 from pyrogram.grammar import Grammar, Known
 from pyrogram.guides import MeanFieldDirichlet
 from pyrogram.infer import EM, CollapsedVB, ModelError, TraceGrammar_ELBO, TreeGibbs, TreeHastings, VariationalEM
+from pyrogram.sweeps.plain import CollapsedUpdates, CorpusCounts
 
 WORDS = [[0, 1, 1], [1, 0, 1], [0, 0, 1, 1], [1, 1], [0, 1, 0]]
 #: Nothing, one head, a whole tree, a whole tree, a root.

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from pyrogram import CFG, DMV, HMM, Grammar
-from pyrogram.collapsed import CorpusCounts
 from pyrogram.infer import TreeHastings
 from pyrogram.models.dirichlet import dirichlet
 from pyrogram.sentences import Sentences, words_of
+from pyrogram.sweeps.plain import CorpusCounts
 
 ALPHA = 0.3
 

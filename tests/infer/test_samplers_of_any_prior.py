@@ -31,10 +31,10 @@ from pyro.infer import MCMC
 from scipy.special import gammaln, logsumexp
 from torch import Tensor
 
-from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.distributions import Sentence, dirichlet_prior
 from pyrogram.infer import ModelError, TreeGibbs, TreeHastings
 from pyrogram.infer.samplers.latents import _trajectory, _value_and_gradient, hmc_step, slice_step
+from pyrogram.sweeps.plain import CollapsedUpdates
 
 pytestmark = pytest.mark.usefixtures("doubles")
 GRID = np.linspace(-6.0, 6.0, 241)

@@ -10,10 +10,10 @@ import pytest
 import torch
 from infer.tree_calibration import Draws, exact_draws, geweke, mean_p_value, posterior_samples, rank_p_value
 
-from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.grammars import DMV
 from pyrogram.infer import TreeGibbs, TreeHastings
 from pyrogram.infer.model.collapsed import CollapsedProblem
+from pyrogram.sweeps.plain import CollapsedUpdates
 
 pytestmark = pytest.mark.slow
 LEAST = 1e-4  # p-value

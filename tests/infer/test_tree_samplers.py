@@ -17,11 +17,11 @@ from torch.distributions import constraints
 from toy import Chain
 
 from pyrogram import models
-from pyrogram.collapsed import CollapsedUpdates, CorpusCounts
 from pyrogram.distributions import Sentence
 from pyrogram.grammar import Grammar
 from pyrogram.grammars import CFG, DMV, HMM
 from pyrogram.infer import ModelError, TreeGibbs, TreeHastings
+from pyrogram.sweeps.plain import CollapsedUpdates, CorpusCounts
 
 # Trees that repeat an event, so that acceptance is below one.
 REPEATS = [[0, 0, 0], [0, 0], [0, 1]]

@@ -39,12 +39,12 @@ from torch.distributions import constraints
 from pyrogram import CFG, DMV
 from pyrogram.distributions import Sentence, dirichlet_prior, logistic_normal
 from pyrogram.grammar import Weights
-from pyrogram.grammars.recursive_collapsed import RecursiveUpdates
 from pyrogram.infer import EM, CollapsedVB, ModelError, TreeGibbs, TreeHastings, VariationalEM
 from pyrogram.infer.model.collapsed import log_dirichlet_multinomial
 from pyrogram.infer.model.composed import TiedGrammar
 from pyrogram.infer.model.reading import read
 from pyrogram.infer.model.selection import Computed, Selection, selections
+from pyrogram.sweeps.compiled import RecursiveUpdates
 
 V, CORPUS = CORPORA["three tags"]
 GRAMMAR, WORDS = DMV(V), padded(CORPUS)

@@ -9,9 +9,9 @@ import pytest
 from enumeration import listed, log_sum, random_sentences, tables
 from pages import PAGES, Page
 
-from pyrogram.grammars.mixed_sweeps import COMPONENTS, SHARE, with_components
 from pyrogram.recursion.rules.lowering import lower
 from pyrogram.recursion.run.program import Program
+from pyrogram.sweeps.mixed import COMPONENTS, SHARE, with_components
 
 K = 3
 NAMES = "siblings", "dmv_words", "hmm", "semi_markov", "pcfg", "pcfg_rules"

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from pyrogram.collapsed import SentenceCounts
 from pyrogram.grammar import Weights
 from pyrogram.infer.model.collapsed import (
     CollapsedProblem,
@@ -25,6 +24,7 @@ from pyrogram.infer.model.collapsed import (
 from pyrogram.infer.model.reading import ELSEWHERE
 from pyrogram.infer.model.structure import ModelError, TracedModel, WeightSource, most_likely
 from pyrogram.infer.running.state import Info, at_state, ragged
+from pyrogram.sweeps.plain import SentenceCounts
 
 from .base import GrammarLoop
 

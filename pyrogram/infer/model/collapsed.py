@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from pyrogram.collapsed import CollapsedUpdates, CorpusCounts, SentenceCounts
 from pyrogram.grammar import Block, Weights
+from pyrogram.sweeps.plain import CollapsedUpdates, CorpusCounts, SentenceCounts
 from pyrogram.trees import lengths_of
 
 from .expected_counts import of_rows

@@ -25,12 +25,12 @@ from torch import Tensor
 from typing_extensions import Self
 
 from pyrogram.bias import Bias
-from pyrogram.collapsed import CollapsedUpdates
 from pyrogram.event_map import first_events, joined, sums_of_entries
 from pyrogram.grammar import Block, Grammar, Weights, logarithms
-from pyrogram.grammars.mixed_sweeps import MixedUpdates, mixed_plan
-from pyrogram.grammars.recursive_collapsed import RecursiveUpdates
 from pyrogram.sentences import Evidence, Known, Sentences
+from pyrogram.sweeps.compiled import RecursiveUpdates
+from pyrogram.sweeps.mixed import MixedUpdates, mixed_plan
+from pyrogram.sweeps.plain import CollapsedUpdates
 from pyrogram.tree_statistics import Statistic, ready_made
 
 

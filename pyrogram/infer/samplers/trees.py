@@ -465,7 +465,7 @@ class TreeSampler(GrammarLoop[CollapsedProblem, TreeState], Kernel):
 
 
 class TreeHastings(TreeSampler):
-    """Derivations, one sentence after the other, with the weights integrated out: exact for P(t | x, α) [1].
+    """Derivations, one sentence after the other, with the weights integrated out: exact for P(t | x, α).
 
     The derivation of sentence i is proposed from weights (f^-i + α) / sum (f^-i + α), f^-i the events of all others,
     and accepted with probability min(1, P(t') q(t) / (P(t) q(t'))), in which P(t | t^-i) = B(f(t) + f^-i + α) /
@@ -562,7 +562,7 @@ class TreeHastings(TreeSampler):
 
 
 class TreeGibbs(TreeSampler):
-    """Weights given derivations (Dirichlets), then derivations given weights, all sentences at once: exact [1].
+    """Weights given derivations (Dirichlets), then derivations given weights, all sentences at once: exact.
 
     Averages of weights are of their means given the derivations. ``batch_size`` and ``order`` play no part.
     """

@@ -192,11 +192,11 @@ class Tables:
         start = Name(f"d{w.name}" if posterior else w.name, "int")
         symbols = [x for x in ref.symbols if isinstance(x, (Variable, Entry))]
         if self.in_place and self.is_number(w):
-            return self._in_place(ref, symbols, posterior)
+            return self._weight_in_place(ref, symbols, posterior)
         numbers = self.SHARED if self.is_number(w) and not posterior else None
         return self._grid(start, axes(ref), symbols, self.sizes(w), numbers)
 
-    def _in_place(self, ref: Ref, symbols: Sequence[Symbol], posterior: bool) -> Grid:
+    def _weight_in_place(self, ref: Ref, symbols: Sequence[Symbol], posterior: bool) -> Grid:
         """A weight where it is given; symbols of vectors, the last ones, are neighbours there."""
         first = replace(ref, symbols=tuple(Constant(0) if x in symbols else x for x in ref.symbols))
         place = self.layout.output(first) if posterior else self.layout.weight(first)

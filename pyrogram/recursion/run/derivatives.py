@@ -21,10 +21,10 @@ def derivatives(
     with torch.enable_grad():
         # Views, for one input may depend on another.
         leaves = [t.view_as(t) if graph and t.requires_grad else t.detach().requires_grad_() for t in inputs]
-        derivatives = gradients_by(leaves, outputs(*leaves), gradients, graph)
+        by_input = gradients_by(leaves, outputs(*leaves), gradients, graph)
         # An input that no sentence meets has a gradient of zero, which is to hang on the graph as the others do.
         anchor = torch.stack([0 * g.sum() for g in gradients]).sum()
-        return tuple(g if g.requires_grad or not graph else g + anchor for g in derivatives)
+        return tuple(g if g.requires_grad or not graph else g + anchor for g in by_input)
 
 
 def gradients_by(

@@ -14,7 +14,14 @@ import torch
 from torch import Tensor
 
 from pyrogram.checks import checked_words
-from pyrogram.collapsed import (
+from pyrogram.event_map import NEVER, EventMap, first_events, multinomials_of, num_events, numbers_of_entries
+from pyrogram.recursion.emit.inputs import Numbers, whole_vectors
+from pyrogram.recursion.run.program import Program, longest_first
+from pyrogram.sentences import Sentences, Structure, factors_of
+
+from .engine import UNCOUNTED, SweepEngine
+from .events import CELL, Corpus, SentenceTable
+from .plain import (
     CollapsedUpdates,
     CorpusCounts,
     SentenceCounts,
@@ -24,15 +31,6 @@ from pyrogram.collapsed import (
     check_trees,
     check_weights,
 )
-from pyrogram.event_map import EventMap, first_events, multinomials_of, num_events, numbers_of_entries
-from pyrogram.grammar import Grammar
-from pyrogram.recursion.emit.inputs import Numbers, whole_vectors
-from pyrogram.recursion.run.program import Program, longest_first
-from pyrogram.sentences import Sentences, Structure
-from pyrogram.sweeps.engine import UNCOUNTED, SweepEngine
-from pyrogram.sweeps.events import CELL, NEVER, Corpus, SentenceTable
-
-from .recursive_sums import factors_of
 
 _AT_ONCE = 2**10  # sentences whose factors are made at a time
 
@@ -67,7 +65,7 @@ class Plan:
 
 
 def sweeps(
-    grammar: Grammar,
+    grammar: Any,
     words: Tensor | Sentences,
     plan: Callable[[Sentences], Plan | None],
     kind: type[RecursiveUpdates] | None = None,
@@ -79,7 +77,7 @@ def sweeps(
     :param plan: what they are compiled for, of sentences on the CPU, without the nats of a tilt; None: they are not.
     :param kind: their class.
     """
-    sentences = grammar.sentences(words)
+    sentences: Sentences = grammar.sentences(words)
     words = sentences.words
     checked_words(words, grammar.num_words)
     compiled = plan(sentences) if words.device.type == "cpu" and words.dim() == 2 else None
@@ -143,7 +141,7 @@ class RecursiveUpdates(CollapsedUpdates):
     #: Whether a sentence with a known derivation has no other.
     knows_derivations = True
 
-    def __init__(self, grammar: Grammar, plan: Plan) -> None:
+    def __init__(self, grammar: Any, plan: Plan) -> None:
         super().__init__(grammar, plan.sentences)
         self.plan, self._num_events = plan, num_events(plan.events.blocks)
         self._structure: Structure = plan.structure
@@ -186,7 +184,7 @@ class RecursiveUpdates(CollapsedUpdates):
         forced = not self._structure.is_by_row or not len(self._known)  # factors say which derivation is known
         return not self.plan.events.few and forced
 
-    def tied(self, grammar: Grammar, entries: Mapping[str, Tensor]) -> CollapsedUpdates | None:
+    def tied(self, grammar: Any, entries: Mapping[str, Tensor]) -> CollapsedUpdates | None:
         numbers = torch.cat([entries[name].reshape(-1) for name in self.blocks]).cpu().numpy()
         events = numbers if self.plan.entries is None else numbers[self.plan.entries]
         return type(self)(grammar, replace(self.plan, entries=events))

@@ -20,7 +20,7 @@ from pyrogram.recursion.rules.recursions import Recursion
 from pyrogram.recursion.run.program import Program
 from pyrogram.sentences import Known, Sentences, Structure
 
-from .recursive_collapsed import Plan, RecursiveUpdates
+from .compiled import Plan, RecursiveUpdates
 
 COMPONENTS = "component.count"
 """The name of the size K."""
