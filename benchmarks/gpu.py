@@ -28,7 +28,7 @@ from pyrogram.recursion.rules.lowering import lower
 from pyrogram.recursion.run.device_engine import DeviceEngine
 from pyrogram.recursion.run.launching import launcher_for
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "charts"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "oracles"))
 import oracle
 
 LENGTHS = (10, 20, 40)

@@ -75,7 +75,7 @@ def note(cause: str, notes: dict[str, tuple[str, int]]) -> str:
 def main() -> None:
     """Write the page."""
     tests = Path(__file__).resolve().parents[1] / "tests"
-    sys.path[:0] = [str(tests), str(tests / "charts"), str(tests / "grammars")]
+    sys.path[:0] = [str(tests), str(tests / "oracles"), str(tests / "grammars")]
     torch.set_default_dtype(torch.float64)
     pyro.set_rng_seed(0)
     PAGE.write_text(page(), encoding="utf-8")
