@@ -212,8 +212,9 @@ class DMV(PageGrammar):
         """
         pairs = (torch.from_numpy(x).split(initial.sentences_at_once(x.shape[1], 1)) for x in (words, heads))
         rows = torch.cat([self._tree_events(w, h) for w, h in zip(*pairs, strict=True)]).numpy()
-        rows = np.where(rows < num_events(self.blocks), rows, -1)
-        return np.take_along_axis(rows, np.argsort(rows < 0, axis=1, kind="stable"), 1)
+        is_event, packed = rows < num_events(self.blocks), np.full(rows.shape, -1)
+        packed[np.arange(rows.shape[1]) < is_event.sum(1, keepdims=True)] = rows[is_event]
+        return packed
 
     def _tree_events(self, words: Tensor, heads: Tensor) -> Tensor:
         """The events of trees ``(*batch, n)``, shape ``(*batch, 4 n)``; nothing has the number of all events."""
@@ -350,13 +351,12 @@ class DMV(PageGrammar):
 
         def picked(table: Tensor, rows: Tensor) -> Tensor:
             """Rows of a table ``(*batch, rows, S)``; one table serves all sentences."""
-            rows = (
-                rows.long()
-            )  # numbers of 32 bits are quicker to compute; by them the way back takes ten times as long
+            # The way back takes ten times as long by numbers of 32 bits.
+            rows = rows.long() if table.requires_grad else rows
             if table.dim() == 2:
                 return table.index_select(0, rows.flatten()).view(*rows.shape, table.shape[-1])
             axes = rows.shape[words.dim() - 1 :]
-            index = rows.expand(*batch, *axes).flatten(len(batch))[..., None].expand(*batch, -1, table.shape[-1])
+            index = rows.long().expand(*batch, *axes).flatten(len(batch))[..., None].expand(*batch, -1, table.shape[-1])
             return table.expand(*batch, *table.shape[-2:]).gather(-2, index).view(*batch, *axes, table.shape[-1])
 
         stops = torch.nn.functional.pad(picked(stop[..., 1].flatten(-2), w), (0, 0, 1, 0)).unflatten(-1, (2, S))
