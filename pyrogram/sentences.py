@@ -126,7 +126,7 @@ class Structure(ABC):
 
     @abstractmethod
     def events(self, words: Tensor, derivations: Tensor) -> Tensor:
-        """The events of derivations, numbered through all blocks, shape ``(N, E)``, padded with -1 on the right.
+        """The events of derivations, numbered through all blocks, shape ``(N, E)``; -1 where there is none.
 
         Of what is no derivation, any.
         """
@@ -326,7 +326,7 @@ class Sentences:
 
     @cached_property
     def events(self) -> Tensor:
-        """Events of the known derivations, numbered through all blocks, shape ``(*batch, E)``, padded with -1."""
+        """Events of the known derivations, numbered through all blocks, shape ``(*batch, E)``; -1 is none."""
         assert self.structure is not None
         flat = self.flat()
         events = self.structure.events(flat.words, flat.derivations)

@@ -205,16 +205,14 @@ class DMV(PageGrammar):
         return arcs if self.valence_attach else arcs[..., 0]
 
     def rows_of(self, words: Any, heads: Any) -> Any:
-        """The events of trees, numbered through all blocks, shape ``(N, 4 n)``, padded with -1.
+        """The events of trees, numbered through all blocks, shape ``(N, 4 n)``; -1 where there is none.
 
         :param words: an array, shape ``(N, n)``, padded with -1.
         :param heads: an array, shape ``(N, n)``; those of words are in range.
         """
         pairs = (torch.from_numpy(x).split(initial.sentences_at_once(x.shape[1], 1)) for x in (words, heads))
         rows = torch.cat([self._tree_events(w, h) for w, h in zip(*pairs, strict=True)]).numpy()
-        is_event, packed = rows < num_events(self.blocks), np.full(rows.shape, -1)
-        packed[np.arange(rows.shape[1]) < is_event.sum(1, keepdims=True)] = rows[is_event]
-        return packed
+        return np.where(rows < num_events(self.blocks), rows, -1)
 
     def _tree_events(self, words: Tensor, heads: Tensor) -> Tensor:
         """The events of trees ``(*batch, n)``, shape ``(*batch, 4 n)``; nothing has the number of all events."""

@@ -316,9 +316,10 @@ class RecursiveUpdates(CollapsedUpdates):
 
         An array to write into, as wide as any derivation is.
         """
-        rows = self._structure.events(words, trees).numpy()
-        width = self._structure.num_events(self.words.shape[1])
-        return np.pad(rows, ((0, 0), (0, width - rows.shape[1])), constant_values=-1)
+        events = self._structure.events(words, trees).numpy()
+        rows, is_event = np.full((len(events), self._structure.num_events(self.words.shape[1])), -1), events >= 0
+        rows[np.arange(rows.shape[1]) < is_event.sum(1, keepdims=True)] = events[is_event]
+        return rows
 
     def counts(self, trees: Tensor) -> Weights:
         self._check_trees(trees)

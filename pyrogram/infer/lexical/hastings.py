@@ -22,7 +22,7 @@ from pyrogram.grammars.lexical_dependencies import LexicalDependencies
 from pyrogram.grammars.lexical_parser import PitmanYorPredictor
 from pyrogram.grammars.lexical_tagger import LexicalTagger
 from pyrogram.infer.running.run import Resumable, RunOptions, with_history
-from pyrogram.infer.running.state import at_state, copied, flatten, ragged, unflatten
+from pyrogram.infer.running.state import copied, flatten, ragged, unflatten
 from pyrogram.infer.samplers.chain import Kernel, generator_of, same_tensors
 
 from .averages import Averages
@@ -273,12 +273,12 @@ class SiblingHastings(Resumable, Kernel):
     def _end(self) -> None:
         """No chain, and no sentences of the last one at the tables."""
         if self._state is not None and isinstance(self.moves, JointMoves):
-            self.moves.end(self._state.now, at_state(self._state.generator))
+            self.moves.end(self._state.now, torch.Generator().set_state(self._state.generator))
         self._clear()
 
     def _moved(self, state: ProposedState) -> tuple[ProposedState, Tensor, Tensor]:
         """The next state; which trees were accepted, bool (N,); and how many tags were moved, (N,)."""
-        now, block, generator = state.now, state.block, at_state(state.generator)
+        now, block, generator = state.now, state.block, torch.Generator().set_state(state.generator)
         if isinstance(self.moves, JointMoves):
             now, accepted = self.moves.sweep(now, generator)
         else:

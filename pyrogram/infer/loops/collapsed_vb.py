@@ -23,7 +23,7 @@ from pyrogram.infer.model.collapsed import (
 )
 from pyrogram.infer.model.reading import ELSEWHERE
 from pyrogram.infer.model.structure import ModelError, TracedModel, WeightSource, most_likely
-from pyrogram.infer.running.state import Info, at_state, ragged
+from pyrogram.infer.running.state import Info, ragged
 from pyrogram.sweeps.plain import SentenceCounts
 
 from .base import GrammarLoop
@@ -178,7 +178,7 @@ class CollapsedVB(GrammarLoop[CollapsedProblem, CollapsedState]):
 
     def _update(self, problem: CollapsedProblem, state: CollapsedState) -> tuple[CollapsedState, Info]:
         traced = problem.traced
-        generator = at_state(state.generator) if self.order == "shuffled" else None
+        generator = torch.Generator().set_state(state.generator) if self.order == "shuffled" else None
         terms = problem.terms_at(state.weights, state.parameters)
         weights = terms.weights(state.weights)
         joint = log_collapsed_joint(traced, state.counts, terms.alpha, weights)

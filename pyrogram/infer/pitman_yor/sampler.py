@@ -25,7 +25,7 @@ from pyrogram.infer.loops.base import same_arguments
 from pyrogram.infer.model.sites import base_distribution, depends_on, distribution_name
 from pyrogram.infer.model.structure import ModelError
 from pyrogram.infer.running.run import Resumable, run_options, with_history
-from pyrogram.infer.running.state import at_state, copied
+from pyrogram.infer.running.state import copied
 from pyrogram.infer.samplers.chain import generator_of, same_tensors
 from pyrogram.infer.samplers.latents import slice_step
 from pyrogram.random_state import random_state_kept
@@ -166,7 +166,8 @@ class PitmanYorSampler(Resumable):
 
     def _advance(self) -> float:
         old = self._need_state()
-        generator, restaurants, joints = at_state(old.generator), dict(old.restaurants), dict(old.joints)
+        generator = torch.Generator().set_state(old.generator)
+        restaurants, joints = dict(old.restaurants), dict(old.joints)
         for name, seating in old.restaurants.items():
             if seating.paths == "exact":
                 alpha, epsilon, _ = joints.pop(name)
@@ -248,7 +249,7 @@ class PitmanYorSampler(Resumable):
         self._model_hash, self.history = model_hash, []
         self._traces = {name: [] for name in start}
         old = {} if self._state is None else self._state.point
-        generator = self._generator if self._state is None else at_state(self._state.generator)
+        generator = self._generator if self._state is None else torch.Generator().set_state(self._state.generator)
         point = {name: old.get(name, u) for name, u in start.items()}
         with torch.no_grad():
             sites = self._run_at(point)[1]

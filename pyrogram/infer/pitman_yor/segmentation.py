@@ -28,7 +28,7 @@ from pyrogram.infer.loops.base import same_arguments
 from pyrogram.infer.model.sites import base_distribution, distribution_name
 from pyrogram.infer.model.structure import ModelError
 from pyrogram.infer.running.run import Resumable, run_options, with_history
-from pyrogram.infer.running.state import at_state, copied
+from pyrogram.infer.running.state import copied
 from pyrogram.infer.samplers.chain import averages_restart, generator_of, same_tensors
 from pyrogram.infer.samplers.latents import slice_step
 from pyrogram.printable import plural
@@ -253,7 +253,7 @@ class SegmentationHastings(Resumable):
 
     def _advance(self) -> float:
         old, number = self._need_state(), len(self.history)
-        generator = at_state(old.generator)
+        generator = torch.Generator().set_state(old.generator)
         temperature = self.temperatures[number] if number < len(self.temperatures) else 1.0
         restaurants, ends, moves = self._resampled(old, temperature, generator)
         density, point = self._density(restaurants), old.point

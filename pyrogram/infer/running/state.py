@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, TypeVar, get_args, get_type_hints
 
-import torch
 from torch import Tensor
 
 S = TypeVar("S")
@@ -108,10 +107,3 @@ def _grouped(tensors: Mapping[str, Tensor], nested: bool) -> dict[str, Any]:
 def copied(tensors: Mapping[str, Tensor]) -> Tensors:
     """The same numbers in memory of their own."""
     return {name: t.detach().clone() for name, t in tensors.items()}
-
-
-def at_state(state: Tensor) -> torch.Generator:
-    """A generator in the state that ``get_state`` of another one gave."""
-    generator = torch.Generator()
-    generator.set_state(state)
-    return generator

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import torch
@@ -15,8 +14,6 @@ from pyrogram.infer.model.structure import TracedModel
 from pyrogram.infer.running.state import ragged
 
 from .chain import averages_restart
-
-_FIRST_ROWS = 64
 
 
 @dataclass(frozen=True)
@@ -63,27 +60,6 @@ class TreeAverages:
             return self
         return replace(TreeAverages.none(traced), best_joint=self.best_joint, best=self.best)
 
-    def seen(self, derivations: Weights, joint: Tensor) -> TreeAverages:
-        """With derivations that may be the best."""
-        return replace(self, best=derivations, best_joint=joint) if bool(joint > self.best_joint) else self
-
-    def add(
-        self, means: Weights, accepted: Mapping[str, Tensor], joint: Tensor, followed: Mapping[str, Tensor]
-    ) -> TreeAverages:
-        """With one more sweep, but for the parts of its derivations.
-
-        :param followed: what traces are of, by name.
-        """
-        kept = int(self.kept)
-        return replace(
-            self,
-            kept=self.kept + 1,
-            sums={name: total + means[name].double() for name, total in self.sums.items()},
-            accepted={site: total + accepted[site].to(total) for site, total in self.accepted.items()},
-            joints=torch.cat([self.joints, joint.reshape(1)]),
-            traces={name: _with_row(self.traces.get(name), kept, x) for name, x in followed.items()},
-        )
-
     def fits(self, other: TreeAverages) -> bool:
         """Whether traces and parts have the names and shapes of another one's, but for the number of sweeps."""
         rows = [{name: trace.shape[1:] for name, trace in x.traces.items()} for x in (self, other)]
@@ -96,13 +72,3 @@ class TreeAverages:
         """The share of proposals that were accepted; NaN before."""
         proposals = int(self.kept) * sum(len(a) for a in self.accepted.values())
         return sum(int(a.sum()) for a in self.accepted.values()) / proposals if proposals else float("nan")
-
-
-def _with_row(rows: Tensor | None, number: int, row: Tensor) -> Tensor:
-    """Rows with another one, in place; where there is no room left, they become twice as many."""
-    if rows is None:
-        rows = row.new_zeros(_FIRST_ROWS, *row.shape)
-    elif number == len(rows):
-        rows = torch.cat([rows, torch.zeros_like(rows)])
-    rows[number] = row.detach()
-    return rows

@@ -27,7 +27,7 @@ from pyrogram.infer.model.collapsed import CollapsedProblem, make_corpus_counts,
 from pyrogram.infer.model.start import checked
 from pyrogram.infer.model.structure import ModelError, TracedModel, WeightSource
 from pyrogram.infer.running.run import run_options
-from pyrogram.infer.running.state import Info, at_state, copied, flatten, ragged, unflatten
+from pyrogram.infer.running.state import Info, copied, flatten, ragged, unflatten
 from pyrogram.sentences import Sentences
 from pyrogram.tree_statistics import Statistics, corpus_means, tree_statistics
 
@@ -37,6 +37,9 @@ from .latents import hmc_step, slice_step
 
 if TYPE_CHECKING:
     from pyro.distributions import TorchDistribution
+
+
+_FIRST_ROWS = 64  # of traces
 
 
 @dataclass(frozen=True)
@@ -194,7 +197,7 @@ class TreeSampler(GrammarLoop[CollapsedProblem, TreeState], Kernel):
     def best(self, site: str | None = None) -> tuple[Tensor, float]:
         """The derivations of the sweep with the greatest log joint so far, and this log joint, in nats."""
         problem, state = self._present()
-        best = self._kept.seen(state.derivations, state.log_joint)
+        best = _with_best(self._kept, state)
         return best.best[problem.traced.site(site).name].clone(), float(best.best_joint)
 
     def marginals(self, site: str | None = None) -> Tensor:
@@ -271,7 +274,7 @@ class TreeSampler(GrammarLoop[CollapsedProblem, TreeState], Kernel):
         problem, state = self._present()
         sources = problem.traced.weight_sources
         if self._draws is None or self._draws[0] is not state:
-            generator = at_state(state.generator)
+            generator = torch.Generator().set_state(state.generator)
             draws = problem.draw_dirichlets(state.counts, state.point, generator)
             self._state = state = replace(state, generator=generator.get_state())
             self._draws = state, draws
@@ -329,7 +332,7 @@ class TreeSampler(GrammarLoop[CollapsedProblem, TreeState], Kernel):
         point = copied({**problem.start, **problem.point_of(self._given_params)})
         weights = problem.terms_at({}, point).weights(problem.fixed(start))
         start = {**weights, **start, **{n: sources[n].of_site(w) for n, w in self._given_params.items() if n in start}}
-        generator = at_state(self._generator.get_state())
+        generator = torch.Generator().set_state(self._generator.get_state())
         derivations = {}
         for site in problem.traced.sentences:
             logs = {b: safe_log(start[s].to(torch.float64)) for b, s in site.source_of_block.items()}
@@ -346,7 +349,7 @@ class TreeSampler(GrammarLoop[CollapsedProblem, TreeState], Kernel):
         return replace(state, counts=counts, log_joint=joint)
 
     def _update(self, problem: CollapsedProblem, state: TreeState) -> tuple[TreeState, Swept]:
-        generator = at_state(state.generator)
+        generator = torch.Generator().set_state(state.generator)
         derivations, counts, accepted = self._sweep(problem, state, generator)
         point, tuning = self._moved_latents(problem, state, counts, generator)
         weights = problem.terms_at({}, point).weights(state.weights)
@@ -386,9 +389,7 @@ class TreeSampler(GrammarLoop[CollapsedProblem, TreeState], Kernel):
         """Add the present state to the averages."""
         _, state = self._present()
         assert isinstance(info, Swept)
-        averages = self._kept
-        for seen in (old, state):
-            averages = averages.seen(seen.derivations, seen.log_joint)
+        averages = _with_best(_with_best(self._kept, old), state)
         if len(self.history) > self.burn_in:
             averages = self._with(averages, problem, state, info.accepted)
         self._averages = averages
@@ -404,7 +405,15 @@ class TreeSampler(GrammarLoop[CollapsedProblem, TreeState], Kernel):
             values = {name: sources[name].at_site(w) for name, w in means.items()}
             values |= problem.latents({}, state.point)
             followed |= {name: x.double() for name, x in values.items()}
-        averages = averages.add(means, accepted, state.log_joint, followed)
+        kept = int(averages.kept)
+        averages = replace(
+            averages,
+            kept=averages.kept + 1,
+            sums={name: total + means[name].double() for name, total in averages.sums.items()},
+            accepted={site: total + accepted[site].to(total) for site, total in averages.accepted.items()},
+            joints=torch.cat([averages.joints, state.log_joint.reshape(1)]),
+            traces={name: _with_row(averages.traces.get(name), kept, x) for name, x in followed.items()},
+        )
         for site, trees in state.derivations.items() if self.keep_parts else ():
             averages.parts[site] = problem.updates[site].add_parts(averages.parts.get(site), trees)
         return averages
@@ -462,6 +471,23 @@ class TreeSampler(GrammarLoop[CollapsedProblem, TreeState], Kernel):
 
     def _shown(self) -> dict[str, str]:
         return {"log_collapsed_joint": f"{self.history[-1]:.1f}"}
+
+
+def _with_best(averages: TreeAverages, state: TreeState) -> TreeAverages:
+    """Averages with a state whose derivations may be the best."""
+    if bool(state.log_joint > averages.best_joint):
+        return replace(averages, best=state.derivations, best_joint=state.log_joint)
+    return averages
+
+
+def _with_row(rows: Tensor | None, number: int, row: Tensor) -> Tensor:
+    """Rows with another one, in place; where there is no room left, they become twice as many."""
+    if rows is None:
+        rows = row.new_zeros(_FIRST_ROWS, *row.shape)
+    elif number == len(rows):
+        rows = torch.cat([rows, torch.zeros_like(rows)])
+    rows[number] = row.detach()
+    return rows
 
 
 class TreeHastings(TreeSampler):

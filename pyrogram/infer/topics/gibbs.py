@@ -14,7 +14,7 @@ from torch import Tensor
 from typing_extensions import Self, Unpack
 
 from pyrogram.infer.running.run import Resumable, RunOptions, with_history
-from pyrogram.infer.running.state import at_state, copied, flatten
+from pyrogram.infer.running.state import copied, flatten
 from pyrogram.infer.samplers.chain import generator_of, same_tensors
 from pyrogram.printable import plural
 from pyrogram.restaurants.checks import as_tensor
@@ -269,7 +269,7 @@ class TopicGibbs(Resumable):
         return replace(state, states=states, generator=generator.get_state())
 
     def _advance(self) -> float:
-        old, generator = self._state, at_state(self._state.generator)
+        old, generator = self._state, torch.Generator().set_state(self._state.generator)
         if not len(old.states):
             old = self._swept(old, generator)
         before = self._log_joint(old)
