@@ -339,12 +339,15 @@ class Grammar(ABC):
         before, or give ``seed=``. ``"uniform"`` is a saddle point where hidden symbols could swap their names, see
         :func:`.uniform_weights`.
 
-        :param words: shape ``(N, n)``.
+        :param words: shape ``(N, n)``, or sentences, of which what is known says nothing here.
         :param method: the name of an initialiser.
         :param options: of the initialiser: ``concentration`` and ``seed`` of ``"random"``.
         """
+        words = words_of(words)
         if not isinstance(words, Tensor):
-            raise TypeError(f"words must be a tensor of shape (N, n), not {words!r}: write initial_weights(words, ..)")
+            raise TypeError(
+                f"words must be a tensor of shape (N, n), not {words!r:.80}: write initial_weights(words, ..)"
+            )
         if method not in self.initialisers:
             raise ValueError(f"there is no initialiser {method!r}; choose one of {sorted(self.initialisers)}")
         return self.initialisers[method](self, words, **options)

@@ -135,7 +135,8 @@ class RecursiveUpdates(CollapsedUpdates):
     :mod:`~pyrogram.sweeps.events`. A derivation that is known does not move: sweeps pass over its
     sentence, whose counts are constants.
 
-    :param grammar: the grammar of the plan, or one of tied weights.
+    :param grammar: the one that the plan was made for, or one of tied weights over it.
+    :param plan: what they are compiled for.
     """
 
     #: Whether a sentence with a known derivation has no other.
@@ -256,7 +257,12 @@ class RecursiveUpdates(CollapsedUpdates):
         order: Tensor,
         batch_size: int,
     ) -> tuple[Tensor, SentenceCounts]:
-        return self._sweep(corpus, sentence_counts["values"], order, batch_size)[1:]
+        _, entropies, new = self._sweep(corpus, sentence_counts["values"], order, batch_size)
+        if corpus.weights:
+            total = self.total(new)
+            for name in corpus.weights:
+                corpus.counts[name].copy_(total[name])
+        return entropies, new
 
     def _sweep(
         self, corpus: CorpusCounts, values: Tensor, order: Tensor, batch_size: int
@@ -267,10 +273,6 @@ class RecursiveUpdates(CollapsedUpdates):
         log_z, entropies = map(torch.from_numpy, self._engine.collapsed_vb(counts, alpha, *arrays, batch_size))
         self._write_known(out, entropies)
         self._write(counts, corpus)
-        if corpus.weights:
-            new = self.total({"values": out})
-            for name in corpus.weights:
-                corpus.counts[name].copy_(new[name])
         return log_z, entropies, {"values": out}
 
     def recycle(self, sentence_counts: SentenceCounts) -> None:

@@ -68,6 +68,8 @@ def test_sentences_go_with_what_is_known_of_them() -> None:
         for kind, table in some.known.items():
             assert torch.equal(table, case.known[kind][index])
     assert len(given[1:3]) == 2 and given[1:3].digest != given[2:4].digest != Sentences.of(case.words).digest == ""
+    uniform = case.grammar.initial_weights(given, "uniform")
+    torch.testing.assert_close(uniform, case.grammar.initial_weights(case.words, "uniform"))
     assert Sentences.of(given) is given and case.grammar.sentences(given) is given
 
 

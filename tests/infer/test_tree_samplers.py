@@ -3,6 +3,7 @@
 """Samplers over trees against the collapsed posterior of tiny corpora, over all tuples of trees."""
 
 import itertools
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -306,6 +307,43 @@ def test_errors():
     assert chain.weights()["root"].tolist() == [1.0]
     with pytest.raises(RuntimeError, match="more sweeps than burn_in"):
         chain.marginals()
+
+
+class Tempered(TreeHastings):
+    """A sampler with a number of its own."""
+
+    def __init__(self, model, *, power, **options):
+        super().__init__(model, **options)
+        self.power = power
+
+
+def test_a_sampler_of_ones_own_travels():
+    """To another process it goes without its chain, and with what it was made of."""
+    chain = Tempered(models.dirichlet.dirichlet, power=0.5, seed=3, annealing=(2.0, 3))
+    chain.run(padded(REPEATS), DMV(2), num_steps=3, progress=False)
+    other = pickle.loads(pickle.dumps(chain))
+    assert other.power == 0.5 and other.annealing == (2.0, 3) and other.history == []
+    again = other.run(padded(REPEATS), DMV(2), num_steps=3, progress=False)
+    assert again.history == chain.history
+
+
+def test_a_statistic_that_fails_leaves_the_chain_as_it_was():
+    calls = []
+
+    def size(words, trees):
+        calls.append(len(words))
+        if len(calls) == 4:
+            raise ArithmeticError("no")
+        return torch.ones(len(words))
+
+    chain = TreeGibbs(models.dirichlet.dirichlet, seed=0, keep_statistics={"size": size})
+    with pytest.raises(ArithmeticError):
+        chain.run(padded(REPEATS), DMV(2), num_steps=9, progress=False)
+    assert len(chain.history) == 3 == len(chain.trace()["words.size"])
+    chain.run(padded(REPEATS), DMV(2), num_steps=6, progress=False)
+    whole = TreeGibbs(models.dirichlet.dirichlet, seed=0).run(padded(REPEATS), DMV(2), num_steps=9, progress=False)
+    assert chain.history == whole.history and len(chain.trace()["words.size"]) == 9
+    torch.testing.assert_close(chain.marginals(), whole.marginals(), rtol=0, atol=0)
 
 
 def test_states_are_all_tuples():

@@ -61,8 +61,8 @@ class GuideOptions:
 class GuidedProblem(DirichletProblem):
     """A model with latent values that a guide draws.
 
-    :param whole: the model, indicators summed out, with its arguments.
-    :param own: the guide, if it is no factory's, with the model's arguments.
+    :param model: the model, indicators summed out, with its arguments.
+    :param guide: the guide, if it is no factory's, with the model's arguments.
     :raises ModelError: for a guide without some latent site, or with others.
     """
 

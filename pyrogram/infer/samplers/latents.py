@@ -147,7 +147,7 @@ def slice_sweep(
     :param log_density: up to a constant, in nats; NaN counts as -inf.
     :param point: shape ``(D,)``, of positive density.
     :param width: of the first interval, which is widened by steps of this size.
-    :param most_steps: that the interval is widened by, on both sides together.
+    :param most_steps: the interval is widened by fewer steps, on both sides together.
     """
     point = point.clone()
     log_p = log_density(point)

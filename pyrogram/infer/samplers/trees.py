@@ -32,7 +32,7 @@ from pyrogram.sentences import Sentences
 from pyrogram.tree_statistics import Statistics, corpus_means, tree_statistics
 
 from .averages import TreeAverages
-from .chain import Kernel
+from .chain import Kernel, generator_of
 from .latents import hmc_step, slice_step
 
 if TYPE_CHECKING:
@@ -40,6 +40,11 @@ if TYPE_CHECKING:
 
 
 _FIRST_ROWS = 64  # of traces
+# What belongs to the chain that a sampler is at.
+_CHAIN = {
+    *("_args", "_averages", "_best", "_carried", "_draws", "_generator", "_last_statistics", "_pending", "_problem"),
+    *("_state", "_supports", "held_out_history", "history", "stopped"),
+}
 
 
 @dataclass(frozen=True)
@@ -80,8 +85,8 @@ class TreeSampler(GrammarLoop[CollapsedProblem, TreeState], Kernel):
     It runs by itself, like any loop (``sampler.run(words, num_steps=1000, burn_in=200)``), or in Pyro
     (``MCMC(sampler, 1000).run(words)``), where the samples are the weights and the continuous hyperparameters; the
     derivations are the kernel's state. ``history`` holds log P(x, t | α), plus the log density of hyperparameters,
-    before every sweep; of tilted sentences, plus the nats of their derivations. Words may be on a device; derivations
-    and Dirichlets are drawn, and kept, on the CPU.
+    before every sweep; of tilted sentences, plus the nats of their derivations. Words may be on a device:
+    derivations are drawn, and kept, there; Dirichlets are drawn on the CPU.
 
     Dirichlets that are weights and nothing else are integrated out. All other latent values are sampled, too, given the
     derivations: those that concentrations depend on (α ~ Gamma, say), and those that weights are computed from, by a
@@ -136,11 +141,6 @@ class TreeSampler(GrammarLoop[CollapsedProblem, TreeState], Kernel):
         self._end()
 
     _dirichlets: ClassVar[str]  #: what :meth:`plan` says of them
-    _options: ClassVar[tuple[str, ...]] = (
-        *("model", "initial_weights", "batch_size", "order", "seed", "kernel", "keep_parts", "keep_statistics"),
-        *("keep_weights", "burn_in", "_given_params", "save_params", "_e_step"),
-    )
-
     # ------------------------------------------------------------------ what a sampler must say
 
     @abstractmethod
@@ -223,7 +223,10 @@ class TreeSampler(GrammarLoop[CollapsedProblem, TreeState], Kernel):
 
     @property
     def acceptance(self) -> float:
-        """The share of proposals that were accepted in the sweeps that are kept; NaN before."""
+        """The share of proposals that were accepted in the sweeps that are kept; NaN before.
+
+        A derivation that is known stays, and counts as accepted.
+        """
         return float("nan") if self._averages is None else self._averages.acceptance
 
     def acceptance_by_length(self, site: str | None = None) -> dict[int, float]:
@@ -249,8 +252,7 @@ class TreeSampler(GrammarLoop[CollapsedProblem, TreeState], Kernel):
 
     def _forget(self) -> None:
         super()._forget()
-        seed = int(torch.randint(2**62, ())) if self.seed is None else self.seed
-        self._generator = torch.Generator().manual_seed(seed)  # where the next chain begins
+        self._generator = generator_of(self.seed)  # where the next chain begins
         self._averages: TreeAverages | None = None
         self._draws: tuple[TreeState, Weights] | None = None  # weights drawn given the derivations of a state
         self._last_statistics: tuple[Weights, Weights] | None = None  # statistics of derivations
@@ -298,7 +300,7 @@ class TreeSampler(GrammarLoop[CollapsedProblem, TreeState], Kernel):
 
     def __getstate__(self) -> dict[str, Any]:
         """A kernel travels to another process as it was made; chains start there."""
-        return {name: value for name, value in self.__dict__.items() if name in self._options}
+        return {name: value for name, value in self.__dict__.items() if name not in _CHAIN}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -356,6 +358,8 @@ class TreeSampler(GrammarLoop[CollapsedProblem, TreeState], Kernel):
         joint = problem.log_joint(point, counts, weights) + problem.log_tilt(derivations)
         sweep = state.sweep + 1
         new = TreeState(weights, counts, point, joint, sweep, generator.get_state(), derivations, tuning)
+        if int(sweep) > self.burn_in:
+            self._statistics(new)  # of one's own they may fail: now nothing has changed yet
         return new, Swept(float(state.log_joint), accepted)
 
     def _moved_latents(
@@ -517,7 +521,6 @@ class TreeHastings(TreeSampler):
     """
 
     _dirichlets = "integrated out"
-    _options = (*TreeSampler._options, "annealing")
 
     def __init__(
         self,
