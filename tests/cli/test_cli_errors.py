@@ -49,6 +49,7 @@ OPTIONS = [
     (["--max-length", "1" + "0" * 30], "--max-length"),
     (["--tags", "pos"], "--tags"),
     (["--out", "a/file.conllu/run"], "cannot be made"),
+    (["--out", "a/file.conllu"], "is a file; give a folder"),
     (["--bogus"], "--bogus"),
     (["--demo"], "--demo"),
 ]
@@ -83,6 +84,12 @@ FILES = [
 @pytest.mark.parametrize("text, expected", FILES, ids=[e for _, e in FILES])
 def test_files(text, expected, refused, file):
     assert expected in refused("induce", file(text))
+
+
+def test_a_picture_is_svg(refused, file, tmp_path):
+    out = tmp_path / "tree.png"
+    assert "give a name that ends in .svg" in refused("draw", file(SENTENCE), "--out", out)
+    assert not out.exists()
 
 
 def test_missing_file(refused, tmp_path):

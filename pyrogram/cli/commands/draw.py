@@ -40,6 +40,8 @@ def draw(
     from pyrogram.viz import draw_tree
 
     if out is not None:
+        if out.suffix.lower() not in ("", ".svg"):
+            raise CommandError(f"--out {out} is to be a picture as SVG; give a name that ends in .svg")
         check_writable(out)
     keep: Literal["keep", "remove"] = "keep" if gold is None else "remove"
     words = "give a file that has the words"

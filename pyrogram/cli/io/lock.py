@@ -36,11 +36,13 @@ def only_run(out: Path | None) -> Iterator[None]:
         yield
         return
     file = out / LOCK
+    if out.is_file():
+        raise CommandError(f"--out {out} is a file; give a folder")
     try:
         out.mkdir(parents=True, exist_ok=True)
         descriptor = _open(file, out)
     except OSError as error:
-        raise CommandError(f"--out {out} cannot be made or written to: {error.strerror}") from None
+        raise CommandError(f"--out {out} cannot be made or written to: {error.strerror}; give another folder") from None
     try:
         _check_host(descriptor, file, out)
         os.ftruncate(descriptor, 0)
