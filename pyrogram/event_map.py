@@ -288,7 +288,10 @@ def num_events(blocks: Mapping[str, Block]) -> int:
 
 
 def event_numbers(blocks: Mapping[str, Block], name: str, first: Tensor, *others: Tensor | int) -> Tensor:
-    """The numbers of elements of a block, by their indices; where the first one is -1, the number of all events."""
+    """The numbers of elements of a block, by their indices; where the first one is -1, the number of all events.
+
+    :param first: indices along the first axis of the block; those along the others follow, and all broadcast.
+    """
     number = first
     for size, index in zip(blocks[name].shape[1:], others, strict=True):
         number = number * size + index

@@ -192,15 +192,15 @@ class DMV(PageGrammar):
         :param words: shape ``(*batch, n)``, padded with -1.
         :returns: shape ``(*batch, n+1, n+1)`` [head, child], or ``(*batch, n+1, n+1, S)`` if ``valence_attach``.
         """
-        nothing, real = num_events(self.blocks), words >= 0
+        real = words >= 0
         place = torch.arange(words.shape[-1], device=words.device)
         right = (place > place[:, None]).long()[..., None]
         valences = torch.arange(self.num_valences if self.valence_attach else 1, device=words.device)
         is_arc = real[..., None, :] & (place != place[:, None])
         heads = torch.where(is_arc, words[..., :, None], -1)[..., None]
         attach = self._attachments(heads, right, valences, words[..., None, :, None])
-        arcs = attach.new_full((*words.shape[:-1], *(words.shape[-1] + 1,) * 2, len(valences)), nothing)
-        arcs[..., 0, 1:, :] = torch.where(real, words, nothing)[..., None]
+        arcs = attach.new_full((*words.shape[:-1], *(words.shape[-1] + 1,) * 2, len(valences)), num_events(self.blocks))
+        arcs[..., 0, 1:, :] = event_numbers(self.blocks, "root", words)[..., None]
         arcs[..., 1:, 1:, :] = attach
         return arcs if self.valence_attach else arcs[..., 0]
 
@@ -222,7 +222,8 @@ class DMV(PageGrammar):
         right = (torch.arange(1, heads.shape[-1] + 1, device=heads.device) > heads).long()
         valence = arc_valences(heads, S)
         at = valence if self.valence_attach else torch.zeros_like(valence)
-        taken = torch.where(heads == 0, words, self._attachments(head_words, right, at, words))
+        roots, attachments = event_numbers(self.blocks, "root", words), self._attachments(head_words, right, at, words)
+        taken = torch.where(heads == 0, roots, attachments)
         goes_on = event_numbers(self.blocks, "stop", head_words, right, valence, 0)
         stops = event_numbers(self.blocks, "stop", words[..., None], sides, stop_valences(heads, S)[..., 1:, :], 1)
         return torch.cat([taken, goes_on, stops.flatten(-2)], -1)

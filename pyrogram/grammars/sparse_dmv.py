@@ -15,7 +15,7 @@ from torch import Tensor
 from pyrogram.checks import broadcast_shapes, check_size, checked_words
 from pyrogram.distributions.dependency_tree import heads_of
 from pyrogram.draws import Draws
-from pyrogram.event_map import EventMap, TableEvents, joined, num_events
+from pyrogram.event_map import EventMap, TableEvents, event_numbers, first_events, joined, num_events
 from pyrogram.grammar import PackedBlock, SentenceMultinomials, Weights
 from pyrogram.operators import Values, captured, handle_of, number_of, object_of, operate
 from pyrogram.printable import plural
@@ -165,14 +165,15 @@ class SparseDMV(DMV):
         else:
             first = _first_events(self.attachments, pairs)
         sizes = torch.from_numpy(self.attachments.sizes).to(row.device)
-        event = self.num_tags + first + valence * sizes[row] if self.valence_attach else self.num_tags + first
-        return event.masked_fill(row < 0, num_events(self.blocks))
+        place = first + valence * sizes[row] if self.valence_attach else first
+        return event_numbers(self.blocks, "attach", place.masked_fill(row < 0, -1))
 
     @cached_property
     def _logs(self) -> Tensor:
         """The logarithm of the part that one pair has of each event, and of none."""
-        logs = torch.zeros(num_events(self.blocks) + 1, dtype=torch.float64)
-        logs[self.num_tags :][: self.blocks["attach"].shape[0]] = -self.blocks["attach"].outcomes.log()
+        logs, block = torch.zeros(num_events(self.blocks) + 1, dtype=torch.float64), self.blocks["attach"]
+        first = first_events(self.blocks)["attach"]
+        logs[first : first + block.shape[0]] = -block.outcomes.log()
         return logs
 
     def scores(self, log_weights: Mapping[str, Tensor], words: Tensor) -> tuple[Tensor, Tensor]:

@@ -24,6 +24,7 @@ from .events import CELL, Corpus, SentenceTable
 from .plain import (
     CollapsedUpdates,
     CorpusCounts,
+    Proposal,
     SentenceCounts,
     Weights,
     check_sentence_counts,
@@ -348,7 +349,10 @@ class RecursiveUpdates(CollapsedUpdates):
         batch_size: int,
         generator: torch.Generator | None,
         temperature: float,
+        proposal: Proposal | None,
     ) -> Tensor:
+        if proposal is not None:
+            return super()._hastings(corpus, trees, order, batch_size, generator, temperature, proposal)
         if self._last_sweep is None or not torch.equal(self._last_sweep[0], trees):
             self._check_trees(trees)
             self._last_sweep = None

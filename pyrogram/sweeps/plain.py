@@ -303,9 +303,7 @@ class CollapsedUpdates:
         check_corpus_counts(corpus, self.blocks)
         check_batches(order, batch_size, len(self.words))
         check_temperature(temperature)
-        if proposal is not None:
-            return self._plain_hastings(corpus, trees, order, batch_size, generator, temperature, proposal)
-        return self._hastings(corpus, trees, order, batch_size, generator, temperature)
+        return self._hastings(corpus, trees, order, batch_size, generator, temperature, proposal)
 
     def _hastings(
         self,
@@ -315,21 +313,9 @@ class CollapsedUpdates:
         batch_size: int,
         generator: torch.Generator | None,
         temperature: float,
+        proposal: Proposal | None,
     ) -> Tensor:
-        """:meth:`hastings` of some sentences."""
-        return self._plain_hastings(corpus, trees, order, batch_size, generator, temperature)
-
-    def _plain_hastings(
-        self,
-        corpus: CorpusCounts,
-        trees: Tensor,
-        order: Tensor,
-        batch_size: int,
-        generator: torch.Generator | None,
-        temperature: float,
-        proposal: Proposal | None = None,
-    ) -> Tensor:
-        """The same in plain torch."""
+        """:meth:`hastings` of arguments that fit."""
         accepted = torch.zeros(len(self.words), dtype=torch.bool, device=self.words.device)
         grammar = self.grammar.at_temperature(temperature)  # its tilt is in proposals as in the target: it cancels
         for i in self._chunks(order, batch_size):

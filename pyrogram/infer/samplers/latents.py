@@ -24,7 +24,11 @@ LEAPS = 10  #: leapfrog steps of a trajectory
 
 
 def slice_step(density: Density, point: Weights, generator: torch.Generator) -> Weights:
-    """A new point by slice sampling, one coordinate after the other."""
+    """A new point by slice sampling (Neal 2003), one coordinate after the other.
+
+    :param point: in unconstrained coordinates, by site.
+    :raises ValueError: if the point has no density.
+    """
     flat = torch.cat([u.reshape(-1) for u in point.values()])
 
     def at(x: Tensor) -> float:
@@ -48,6 +52,7 @@ def hmc_step(
 
     :param tuning: numbers that were learnt; none before the first step.
     :param adapt: whether to go on learning, in which case the density is invariant only in the end.
+    :raises ValueError: if the density of the point, or its gradient, is not finite.
     """
     start = _value_and_gradient(density, point)
     if not math.isfinite(start[0]) or not all(bool(x.isfinite().all()) for x in start[1].values()):

@@ -38,7 +38,6 @@ from .latents import hmc_step, slice_step
 if TYPE_CHECKING:
     from pyro.distributions import TorchDistribution
 
-
 _FIRST_ROWS = 64  # of traces
 # What belongs to the chain that a sampler is at.
 _CHAIN = {
@@ -141,6 +140,7 @@ class TreeSampler(GrammarLoop[CollapsedProblem, TreeState], Kernel):
         self._end()
 
     _dirichlets: ClassVar[str]  #: what :meth:`plan` says of them
+
     # ------------------------------------------------------------------ what a sampler must say
 
     @abstractmethod
